@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/cost/collective_flows.h"
 #include "src/cost/link_loads.h"
 #include "src/engine/shared_resources.h"
@@ -63,10 +64,9 @@ class Classifier {
       : scenario_(scenario), labels_(labels), kinds_(kinds), layouts_(layouts) {}
 
   Result<FlowClasses> Run() {
-    auto made = NetworkOf(scenario_);
-    if (!made) return tl::unexpected(std::move(made.error()));
+    STEPCAST_TAKE(auto made, NetworkOf(scenario_));
     CollectiveTraffic& traffic = result_.traffic;
-    traffic.cluster = std::move(*made);
+    traffic.cluster = std::move(made);
     loads_of_.emplace(*traffic.cluster);
     most_used_.assign(static_cast<std::size_t>(traffic.cluster->network.links()), 0);
     most_of_call_ = most_used_;
@@ -169,10 +169,9 @@ class Classifier {
       look.insert(look.end(), key.first.begin(), key.first.end());
       look.push_back(-1);
       for (const auto& [algorithm, kind] : calls->second.patterns) {
-        auto load = loads_of_->Of(ranks, algorithm, kind);
-        if (!load) return tl::unexpected(load.error());
-        look.push_back(Rounded(load->transfer));
-        loads_[m].push_back(*std::move(load));
+        STEPCAST_TAKE(auto load, loads_of_->Of(ranks, algorithm, kind));
+        look.push_back(Rounded(load.transfer));
+        loads_[m].push_back(std::move(load));
       }
       meeting.label = LabelOf(std::move(look));
       AddMostUsed(calls->second, loads_[m]);
@@ -230,7 +229,7 @@ class Classifier {
       const std::int64_t label = labels_[static_cast<std::size_t>(rank)];
       const std::vector<Channel>& channels = channels_[static_cast<std::size_t>(label)];
       for (std::size_t i = 0; i < channels.size(); ++i) {
-        if (auto added = AddChannel(rank, label, i, channels[i]); !added) return added;
+        STEPCAST_TRY(AddChannel(rank, label, i, channels[i]));
       }
     }
     return {};
@@ -249,22 +248,21 @@ class Classifier {
     Meeting& meeting = meetings_.emplace_back();
     std::vector<LinkLoads::Load>& loads = loads_.emplace_back();
     if (peer == position) return {};
-    auto load = loads_of_->OfMessage(rank, ranks[static_cast<std::size_t>(peer)]);
-    if (!load) return tl::unexpected(load.error());
+    STEPCAST_TAKE(auto load, loads_of_->OfMessage(rank, ranks[static_cast<std::size_t>(peer)]));
     // Receivers identify senders by their position.
     const bool by_position = channel.peers == program::PeerNaming::kPosition;
     meeting.label = LabelOf({-1, label, static_cast<std::int64_t>(number),
-                             by_position ? position : 0, Rounded(load->transfer)});
+                             by_position ? position : 0, Rounded(load.transfer)});
     meeting.ranks = {{.to = rank, .label = 0},
                      {.to = ranks[static_cast<std::size_t>(peer)], .label = 1}};
     double most = 0;
     for (const std::vector<Sending>& exchange : channel.exchanges) {
       double together = 0;
-      for (const Sending& sending : exchange) together += MostUsed({sending}, *load);
+      for (const Sending& sending : exchange) together += MostUsed({sending}, load);
       most = std::max(most, together);
     }
-    for (const auto& [link, busy] : load->busy) most_used_[link] += busy * most;
-    loads.push_back(*std::move(load));
+    for (const auto& [link, busy] : load.busy) most_used_[link] += busy * most;
+    loads.push_back(std::move(load));
     return {};
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/expected.h"
 #include "src/base/rates.h"
 #include "src/network/traffic.h"
 
@@ -19,13 +20,13 @@ tl::expected<LinkLoads::Load, network::Fault> LinkLoads::Of(std::span<const int>
                                                             std::string_view algorithm,
                                                             CollectiveKind kind) {
   const network::PlacedSteps placed = steps_.Make(ranks, algorithm, kind, kReference);
-  const auto traffic = network::Traffic::Make(*placed.list, network_, placed.places, router_);
-  if (!traffic) return tl::unexpected(traffic.error());
+  STEPCAST_TAKE(const auto traffic,
+                network::Traffic::Make(*placed.list, network_, placed.places, router_));
   const auto reference = static_cast<double>(kReference.count());
   Load load;
-  load.transfer = traffic->transfer().seconds() / reference;
-  load.busy.reserve(traffic->loads().size());
-  for (const network::Traffic::Load& of_link : traffic->loads()) {
+  load.transfer = traffic.transfer().seconds() / reference;
+  load.busy.reserve(traffic.loads().size());
+  for (const network::Traffic::Load& of_link : traffic.loads()) {
     const Bandwidth bandwidth = network_.link(of_link.link).bandwidth;
     load.busy.emplace_back(
         static_cast<std::uint32_t>(of_link.link),
@@ -35,11 +36,10 @@ tl::expected<LinkLoads::Load, network::Fault> LinkLoads::Of(std::span<const int>
 }
 
 tl::expected<LinkLoads::Load, network::Fault> LinkLoads::OfMessage(int from, int to) {
-  const auto path = router_.Find(from, to);
-  if (!path) return tl::unexpected(path.error());
+  STEPCAST_TAKE(const auto path, router_.Find(from, to));
   Load load;
-  load.busy.reserve(path->shares.size());
-  for (const network::Share& share : path->shares) {
+  load.busy.reserve(path.shares.size());
+  for (const network::Share& share : path.shares) {
     const Bandwidth bandwidth = network_.link(share.link).bandwidth;
     const double busy = share.part / static_cast<double>(bandwidth.bytes_per_second());
     load.busy.emplace_back(static_cast<std::uint32_t>(share.link), busy);

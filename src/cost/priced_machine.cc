@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/cost/collective_price.h"
 #include "src/cost/device_speed.h"
 #include "src/cost/link_loads.h"
@@ -72,25 +73,23 @@ tl::expected<GroupLoads::Nodes*, network::Fault> GroupLoads::NodesOf(
 tl::expected<const std::vector<GroupLoads::Load>*, network::Fault> GroupLoads::Of(
     const topology::Cluster& cluster, int nodes, const Groups& groups, std::string_view algorithm,
     CollectiveKind kind) {
-  const auto on = NodesOf(cluster, nodes);
-  if (!on) return tl::unexpected(on.error());
-  const Key key(*on, groups, algorithm, kind);
+  STEPCAST_TAKE(const auto on, NodesOf(cluster, nodes));
+  const Key key(on, groups, algorithm, kind);
   if (const auto found = known_.find(key); found != known_.end()) return &found->second;
-  const network::Network& links = (*on)->network->network;
+  const network::Network& links = on->network->network;
   std::vector<double> busy(static_cast<std::size_t>(links.links()));
   for (const std::vector<int>& group : groups) {
-    const auto load = (*on)->loads->Of(group, algorithm, kind);
-    if (!load) return tl::unexpected(load.error());
-    for (const auto& [link, seconds] : load->busy) busy[link] += seconds;
+    STEPCAST_TAKE(const auto load, on->loads->Of(group, algorithm, kind));
+    for (const auto& [link, seconds] : load.busy) busy[link] += seconds;
   }
   std::vector<Load> loads;
   for (int id = 0; id < links.links(); ++id) {
     const auto at = static_cast<std::size_t>(id);
     if (busy[at] == 0) continue;
-    const auto& [name, number] = *(*on)->links[at];
+    const auto& [name, number] = *on->links[at];
     loads.push_back({.link = number,
                      .name = name,
-                     .scale_up = (*on)->nvlink ? links.link(id).nvlink : links.IsInsideNode(id),
+                     .scale_up = on->nvlink ? links.link(id).nvlink : links.IsInsideNode(id),
                      .busy = busy[at]});
   }
   if (known_.size() == kMostKnown) known_.clear();
@@ -237,14 +236,12 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
 tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string_view algorithm,
                                                                      CollectiveKind kind) const {
   STEPCAST_CHECK(!groups_.empty(), "only a group that uses links can add load to links");
-  const auto known = loads_->Of(*cluster_, nodes_, groups_, algorithm, kind);
-  if (!known) return tl::unexpected(known.error());
-  std::vector<GroupLoads::Load> loads = **known;
+  STEPCAST_TAKE(const auto known, loads_->Of(*cluster_, nodes_, groups_, algorithm, kind));
+  std::vector<GroupLoads::Load> loads = *known;
   if (!alike_.empty()) {
-    const auto own = loads_->Of(*cluster_, nodes_, alike_, algorithm, kind);
-    if (!own) return tl::unexpected(own.error());
+    STEPCAST_TAKE(const auto own, loads_->Of(*cluster_, nodes_, alike_, algorithm, kind));
     std::set<std::uint32_t> used;
-    for (const GroupLoads::Load& load : **own) used.insert(load.link);
+    for (const GroupLoads::Load& load : *own) used.insert(load.link);
     std::erase_if(loads, [&](const GroupLoads::Load& load) { return !used.contains(load.link); });
   }
   // The links of a ring carry (N - 1) / N of the buffer, which is more for the whole group than for
@@ -345,10 +342,9 @@ tl::expected<std::vector<SharedLinks::Busy>, network::Fault> SharedLinks::Of(
   LinksInUse in_node(uses.size()), to_network(uses.size());
   for (std::size_t use = 0; use < uses.size(); ++use) {
     const auto& [group, algorithm, kind] = uses[use];
-    const auto on_links = group->Of(algorithm, kind);
-    if (!on_links) return tl::unexpected(on_links.error());
-    for (const GroupLoads::Load& load : on_links->loads) {
-      (load.scale_up ? in_node : to_network).At(load)[use] = load.busy * on_links->scale;
+    STEPCAST_TAKE(const auto on_links, group->Of(algorithm, kind));
+    for (const GroupLoads::Load& load : on_links.loads) {
+      (load.scale_up ? in_node : to_network).At(load)[use] = load.busy * on_links.scale;
     }
   }
   std::vector<Busy> result(uses.size(), Busy{});

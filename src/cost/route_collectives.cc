@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/cost/collective_flows.h"
 #include "src/cost/link_loads.h"
 #include "src/network/analytic.h"
@@ -44,17 +45,14 @@ class Router {
   }
 
   Result<CollectiveTraffic> Run(std::span<const RankClass> classes) {
-    auto made = NetworkOf(scenario_);
-    if (!made) return tl::unexpected(std::move(made.error()));
-    traffic_.cluster = std::move(*made);
+    STEPCAST_TAKE(traffic_.cluster, NetworkOf(scenario_));
     traffic_.links = static_cast<std::uint32_t>(traffic_.cluster->network.links());
     steps_.emplace(*traffic_.cluster);
     link_loads_.emplace(*traffic_.cluster);
     router_.emplace(traffic_.cluster->network);
     if (traffic_.messages) {
-      const auto foreseen = ForeseenMessages(classes);
-      if (!foreseen) return tl::unexpected(foreseen.error());
-      if (*foreseen > static_cast<double>(kMostMessages)) return TooMany(*foreseen);
+      STEPCAST_TAKE(const auto foreseen, ForeseenMessages(classes));
+      if (foreseen > static_cast<double>(kMostMessages)) return TooMany(foreseen);
     }
     for (const RankClass& own : classes) {
       kind_of_rank_[own.representative] = {own.program, own.prices};
@@ -68,8 +66,7 @@ class Router {
         continue;
       }
       if (c == 0 || own.program != classes[c - 1].program) CountCalls(*own.program);
-      auto added = AddClass(own);
-      if (!added) return tl::unexpected(std::move(added.error()));
+      STEPCAST_TRY(AddClass(own));
     }
     if (messages_ > kMostMessages) return TooMany(static_cast<double>(messages_));
     return std::move(traffic_);
@@ -133,9 +130,9 @@ class Router {
                                                            const char* algorithm,
                                                            CollectiveKind kind, Bytes bytes) {
     const network::PlacedSteps placed = steps_->Make(ranks, algorithm, kind, bytes);
-    auto traffic = Traffic::Make(*placed.list, traffic_.cluster->network, placed.places, *router_);
-    if (!traffic) return tl::unexpected(std::move(traffic.error()));
-    return MessagesOf(*traffic);
+    STEPCAST_TAKE(auto traffic,
+                  Traffic::Make(*placed.list, traffic_.cluster->network, placed.places, *router_));
+    return MessagesOf(traffic);
   }
 
   // The number of messages for what the rank sends to other stages.
@@ -150,11 +147,11 @@ class Router {
         const int peer =
             exchange.PeerPosition(message, position, static_cast<int>(group.ranks.size()));
         if (message.direction == program::MessageDirection::kReceive || peer == position) continue;
-        const auto count =
+        STEPCAST_TAKE(
+            const auto count,
             CountMessages({own.representative, group.ranks[static_cast<std::size_t>(peer)]},
-                          "pairwise", CollectiveKind::kScatter, 2 * message.bytes);
-        if (!count) return tl::unexpected(count.error());
-        foreseen += static_cast<double>(exchange_times_[e]) * static_cast<double>(*count);
+                          "pairwise", CollectiveKind::kScatter, 2 * message.bytes));
+        foreseen += static_cast<double>(exchange_times_[e]) * static_cast<double>(count);
       }
     }
     return foreseen;
@@ -284,16 +281,14 @@ class Router {
     if (traffic_.messages) {
       if (messages_ > kMostMessages) return 0U;  // refused anyway
       network::PlacedSteps placed = steps_->Make(ranks, call.algorithm, call.kind, call.bytes);
-      auto traffic =
-          Traffic::Make(*placed.list, traffic_.cluster->network, placed.places, *router_);
-      if (!traffic) return tl::unexpected(std::move(traffic.error()));
-      messages = MessagesOf(*traffic);
+      STEPCAST_TAKE(auto traffic, Traffic::Make(*placed.list, traffic_.cluster->network,
+                                                placed.places, *router_));
+      messages = MessagesOf(traffic);
       routed.list = std::move(placed.list);
-      if (messages <= kMostMessages) Throttle(*traffic, call.price, routed);
+      if (messages <= kMostMessages) Throttle(traffic, call.price, routed);
     } else {
-      const auto load = LoadOf(ranks, group, call);
-      if (!load) return tl::unexpected(load.error());
-      routed.flow = FlowOf(**load, call.bytes, call.price);
+      STEPCAST_TAKE(const auto load, LoadOf(ranks, group, call));
+      routed.flow = FlowOf(*load, call.bytes, call.price);
     }
     messages_ += call.times * messages;
     message_counts_.push_back(messages);
@@ -308,10 +303,9 @@ class Router {
     const std::tuple key(group, std::string_view(call.algorithm), call.kind);
     const auto found = loads_.find(key);
     if (found != loads_.end()) return &found->second;
-    auto load = call.message ? link_loads_->OfMessage(ranks.front(), ranks.back())
-                             : link_loads_->Of(ranks, call.algorithm, call.kind);
-    if (!load) return tl::unexpected(load.error());
-    return &loads_.emplace(key, *std::move(load)).first->second;
+    STEPCAST_TAKE(auto load, call.message ? link_loads_->OfMessage(ranks.front(), ranks.back())
+                                          : link_loads_->Of(ranks, call.algorithm, call.kind));
+    return &loads_.emplace(key, std::move(load)).first->second;
   }
 
   static network::FlowDemand FlowOf(const LinkLoads::Load& load, Bytes bytes, const Demand& price) {

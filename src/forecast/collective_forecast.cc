@@ -13,6 +13,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/base/nccl_tests_convention.h"
 #include "src/cost/collective_flows.h"
 #include "src/cost/nccl_price.h"
@@ -149,11 +150,10 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
     program.step.push_back({.opcode = program::Opcode::kCollective, .operand = i});
   }
   const cost::RankClass only{.program = &program, .prices = &prices, .groups = &program.groups};
-  const auto traffic = cost::RouteCollectives(scenario, {&only, 1}, 1);
-  if (!traffic) return tl::unexpected(traffic.error());
-  for (const std::uint32_t number : traffic->numbers.front()) {
-    const network::CollectiveTraffic::Collective& routed = traffic->collectives[number];
-    times.push_back(traffic->messages
+  STEPCAST_TAKE(const auto traffic, cost::RouteCollectives(scenario, {&only, 1}, 1));
+  for (const std::uint32_t number : traffic.numbers.front()) {
+    const network::CollectiveTraffic::Collective& routed = traffic.collectives[number];
+    times.push_back(traffic.messages
                         ? routed.delay + network::RunMessages(*routed.traffic).ends.front()
                         : routed.flow.latency + routed.flow.work);
   }
@@ -193,14 +193,12 @@ Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
     const GroupLayout& layout = program.groups.front().layout;
     const std::vector<std::int64_t> alike(static_cast<std::size_t>(layout.ranks()), 0);
     const cost::RankClass kind{&program, &prices};
-    const auto ranks = FlowRanksOf(scenario, alike, {&kind, 1}, {layout});
-    if (!ranks) return tl::unexpected(ranks.error());
-    return simulated(ranks->classes, *ranks->traffic);
+    STEPCAST_TAKE(const auto ranks, FlowRanksOf(scenario, alike, {&kind, 1}, {layout}));
+    return simulated(ranks.classes, *ranks.traffic);
   }
   const AllRanks all(program, prices);
-  const auto traffic = cost::RouteCollectives(scenario, all.classes, 1);
-  if (!traffic) return tl::unexpected(traffic.error());
-  return simulated(all.classes, *traffic);
+  STEPCAST_TAKE(const auto traffic, cost::RouteCollectives(scenario, all.classes, 1));
+  return simulated(all.classes, traffic);
 }
 
 // The time of each collective when all groups of the layout run it at the same time.
@@ -215,10 +213,9 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
   for (program::Index i = 0; i < program.collectives.size(); ++i) {
     one.collectives = {program.collectives[i]};
     own.collectives = {prices.collectives[i]};
-    const auto timelines = RunAll(scenario, one, own);
-    if (!timelines) return tl::unexpected(timelines.error());
+    STEPCAST_TAKE(const auto timelines, RunAll(scenario, one, own));
     Time last;
-    for (const program::Timeline& timeline : *timelines) {
+    for (const program::Timeline& timeline : timelines) {
       last = std::max(last, timeline.step_ends.front());
     }
     times.push_back(last);
@@ -245,13 +242,12 @@ struct SlowestPrices {
 Result<SlowestPrices> SlowestPricesOf(const program::Program& program, const Scenario& scenario) {
   std::optional<SlowestPrices> slowest;
   for (const int kind : KindsOf(program.groups.front(), scenario)) {
-    auto own = cost::Price(program, scenario::OfKind(scenario, kind));
-    if (!own) return tl::unexpected(std::move(own.error()));
-    if (!slowest) slowest = {*own, std::vector<int>(own->collectives.size(), kind)};
-    for (std::size_t i = 0; i < own->collectives.size(); ++i) {
+    STEPCAST_TAKE(auto own, cost::Price(program, scenario::OfKind(scenario, kind)));
+    if (!slowest) slowest = {own, std::vector<int>(own.collectives.size(), kind)};
+    for (std::size_t i = 0; i < own.collectives.size(); ++i) {
       cost::CollectivePrice& price = slowest->prices.collectives[i];
-      if (own->collectives[i].demand.uncontended() <= price.demand.uncontended()) continue;
-      price = own->collectives[i];
+      if (own.collectives[i].demand.uncontended() <= price.demand.uncontended()) continue;
+      price = own.collectives[i];
       slowest->kinds[i] = kind;
     }
   }
@@ -309,20 +305,19 @@ double CollectiveForecast::BusBandwidth(const CollectiveRow& row) const {
 
 Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to) {
-  auto own = GroupOf(scenario, group);
-  if (!own) return tl::unexpected(std::move(own.error()));
-  if (!group.siblings) own->layout = {};
+  STEPCAST_TAKE(auto own, GroupOf(scenario, group));
+  if (!group.siblings) own.layout = {};
 
   CollectiveForecast forecast;
   forecast.op = op;
-  forecast.ranks = static_cast<int>(own->ranks.size());
-  forecast.nodes = NodesOf(*scenario.cluster, own->ranks);
-  forecast.group = own->name;
-  if (group.siblings) forecast.groups = own->layout.groups();
+  forecast.ranks = static_cast<int>(own.ranks.size());
+  forecast.nodes = NodesOf(*scenario.cluster, own.ranks);
+  forecast.group = own.name;
+  if (group.siblings) forecast.groups = own.layout.groups();
 
   // A program with only the collectives has the same prices as a step.
   program::Program program;
-  program.groups.push_back(*std::move(own));
+  program.groups.push_back(std::move(own));
   program.communicators.push_back({.name = forecast.group, .group = 0});
   for (Bytes asked = from; asked <= to; asked = Bytes(asked.count() * 2)) {
     program.collectives.push_back({.kind = op,
@@ -330,13 +325,11 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
                                    .bytes = NcclTestsSize(op, asked, forecast.ranks),
                                    .data_type = DataType::kFp32});
   }
-  const auto slowest = SlowestPricesOf(program, scenario);
-  if (!slowest) return tl::unexpected(slowest.error());
-  const cost::Prices& prices = slowest->prices;
-  const auto times = group.siblings && scenario.network != scenario::Fidelity::kAnalytic
-                         ? TimesOfAll(scenario, program, prices)
-                         : TimesAlone(scenario, program, prices);
-  if (!times) return tl::unexpected(times.error());
+  STEPCAST_TAKE(const auto slowest, SlowestPricesOf(program, scenario));
+  const cost::Prices& prices = slowest.prices;
+  const bool all = group.siblings && scenario.network != scenario::Fidelity::kAnalytic;
+  STEPCAST_TAKE(const auto times, all ? TimesOfAll(scenario, program, prices)
+                                      : TimesAlone(scenario, program, prices));
   forecast.network = scenario.network;
   std::map<int, RanksOnAKind> machines;  // by kind of nodes
   for (std::size_t i = 0; i < program.collectives.size(); ++i) {
@@ -344,13 +337,13 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
     const std::string protocol = ProtocolOf(price);
     CollectiveRow& row = forecast.rows.emplace_back(
         CollectiveRow{.size = program.collectives[i].bytes,
-                      .time = (*times)[i],
+                      .time = times[i],
                       .algorithm = price.algorithm,
                       .protocol = protocol.empty() ? std::nullopt : std::optional(protocol),
                       .channels = price.channels > 0 ? std::optional(price.channels) : std::nullopt,
                       .provenance = price.demand.provenance});
     if (!row.protocol) continue;  // a user's table, or the textbook
-    const int kind = slowest->kinds[i];
+    const int kind = slowest.kinds[i];
     const auto machine =
         machines.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
     row.range = machine->second.RangeOf(row.time, row.size, row.provenance);
@@ -363,14 +356,11 @@ Result<std::vector<CollectiveSteps>> StepsOf(const Scenario& scenario, const Col
                                              const CollectiveForecast& forecast) {
   std::vector<CollectiveSteps> all;
   if (forecast.ranks > kMostDrawnRanks) return all;
-  const auto own = GroupOf(scenario, group);
-  if (!own) return tl::unexpected(own.error());
-  const auto cluster = cost::NetworkOf(scenario);
-  if (!cluster) return tl::unexpected(cluster.error());
-  const network::GroupSteps steps(**cluster);
+  STEPCAST_TAKE(const auto own, GroupOf(scenario, group));
+  STEPCAST_TAKE(const auto cluster, cost::NetworkOf(scenario));
+  const network::GroupSteps steps(*cluster);
   for (const CollectiveRow& row : forecast.rows) {
-    const network::PlacedSteps placed =
-        steps.Make(own->ranks, row.algorithm, forecast.op, row.size);
+    const network::PlacedSteps placed = steps.Make(own.ranks, row.algorithm, forecast.op, row.size);
     const collective::StepList& list = *placed.list;
     if (std::any_of(all.begin(), all.end(), [&](const CollectiveSteps& known) {
           return known.algorithm == list.algorithm();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/base/expected.h"
 #include "src/base/time.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/intervals.h"
@@ -450,37 +451,32 @@ void ExplainMemory(const ClassRun& run, Explanation& explanation) {
 }  // namespace
 
 Result<Explanation> Explain(const scenario::Scenario& scenario) {
-  const auto classes = PricedClassesOf(scenario);
-  if (!classes) return tl::unexpected(classes.error());
-  auto run = SimulateAt(scenario, *classes);
-  if (!run) return tl::unexpected(std::move(run.error()));
+  STEPCAST_TAKE(const auto classes, PricedClassesOf(scenario));
+  STEPCAST_TAKE(auto run, SimulateAt(scenario, classes));
   Explanation explanation;
-  const ClassRun& critical = run->critical_class();
+  const ClassRun& critical = run.critical_class();
   const auto& ends = critical.timeline.step_ends;
-  const Time start = ends[run->first_step - 1], end = ends[run->first_step];
+  const Time start = ends[run.first_step - 1], end = ends[run.first_step];
   PathShares shares(critical);
   for (const PathPart& part : CriticalPath(critical.program, critical.timeline, start, end)) {
     shares.Add(part);
   }
   explanation.path = shares.Take();
   explanation.path_length = end - start;
-  if (const Time flushes = run->forecast.time.allocator_flushes; flushes > Time()) {
+  if (const Time flushes = run.forecast.time.allocator_flushes; flushes > Time()) {
     explanation.path.push_back({"allocator flushes", "the driver's calls", flushes, Time()});
     std::stable_sort(explanation.path.begin(), explanation.path.end(),
                      [](const PathShare& a, const PathShare& b) { return a.time > b.time; });
     explanation.path_length += flushes;
   }
-  explanation.exposed = Exposed(critical, run->first_step);
-  const auto speed = SpeedThatHides(scenario, *classes, *run, kHiddenPart);
-  if (!speed) return tl::unexpected(speed.error());
-  explanation.speed_that_hides = *speed;
-  auto what_if = WhatIfFaster(scenario, *classes, *run, kFaster);
-  if (!what_if) return tl::unexpected(std::move(what_if.error()));
-  explanation.what_if = std::move(*what_if);
+  explanation.exposed = Exposed(critical, run.first_step);
+  STEPCAST_TAKE(explanation.speed_that_hides, SpeedThatHides(scenario, classes, run, kHiddenPart));
+  STEPCAST_TAKE(auto what_if, WhatIfFaster(scenario, classes, run, kFaster));
+  explanation.what_if = std::move(what_if);
   std::stable_sort(explanation.what_if.begin(), explanation.what_if.end(),
                    [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  ExplainMemory(run->fullest_class(), explanation);
-  explanation.forecast = std::move(run->forecast);
+  ExplainMemory(run.fullest_class(), explanation);
+  explanation.forecast = std::move(run.forecast);
   return explanation;
 }
 

@@ -14,6 +14,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/cost/jitter.h"
 #include "src/cost/price.h"
 #include "src/forecast/padded_lengths.h"
@@ -144,9 +145,7 @@ Result<std::vector<PricedClass>> PriceClasses(
   std::vector<PricedClass> classes = UnpricedClasses(scenario, kinds, &works, lowered);
   for (PricedClass& own : classes) {
     const scenario::Scenario& on = kinds[own.node_kind];
-    auto price = prices.Price(own.program, on, works);
-    if (!price) return tl::unexpected(std::move(price.error()));
-    own.prices = std::move(*price);
+    STEPCAST_TAKE(own.prices, prices.Price(own.program, on, works));
     AddJitter(on, own.program, own.prices);
   }
   return classes;
@@ -175,14 +174,11 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
   if (scenario.plan.training.has_padded_lengths()) {
     auto run = Simulate(PaddedLengths::Longest(scenario));
     if (!run) return run;
-    auto forecast = FiguresOf(scenario);
-    if (!forecast) return tl::unexpected(std::move(forecast.error()));
-    run->forecast = *std::move(forecast);
+    STEPCAST_TAKE(run->forecast, FiguresOf(scenario));
     return run;
   }
-  auto classes = PricedClassesOf(scenario);
-  if (!classes) return tl::unexpected(std::move(classes.error()));
-  return SimulateAt(scenario, *std::move(classes));
+  STEPCAST_TAKE(auto classes, PricedClassesOf(scenario));
+  return SimulateAt(scenario, std::move(classes));
 }
 
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
@@ -192,10 +188,9 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
   memory::Replayer replayer;
   const std::vector<memory::DeferredFrees> frees = FreesOf(classes);
   StepForecast forecast(scenario, classes, frees, detail, nullptr, simulator, replayer);
-  auto run = forecast.Make(works.Of(scenario)->flops);
-  if (!run) return tl::unexpected(std::move(run.error()));
-  forecast.HandOverPrograms(classes, **run);
-  return **std::move(run);
+  STEPCAST_TAKE(auto run, forecast.Make(works.Of(scenario)->flops));
+  forecast.HandOverPrograms(classes, *run);
+  return *std::move(run);
 }
 
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario) {
@@ -234,14 +229,14 @@ Result<std::optional<Forecast>> Forecaster::Workspace::Evaluate(const scenario::
                      lowered.uses = std::vector<program::BufferUse>();  // {} would keep its memory
                    });
   if (!classes) return tl::unexpected(classes.error());
-  auto run =
-      StepForecast(scenario, *classes, frees, detail, shorter, simulator, memory).Make(work->flops);
-  if (!run) return tl::unexpected(std::move(run.error()));
-  if (!*run) return std::optional<Forecast>();
+  STEPCAST_TAKE(auto run,
+                StepForecast(scenario, *classes, frees, detail, shorter, simulator, memory)
+                    .Make(work->flops));
+  if (!run) return std::optional<Forecast>();
   if (shorter == nullptr) {
     for (const PricedClass& own : *classes) instructions += own.program.step.size();
   }
-  return std::optional<Forecast>(std::move((*run)->forecast));
+  return std::optional<Forecast>(std::move(run->forecast));
 }
 
 Result<Forecast> Forecaster::EvaluateLengths(const scenario::Scenario& scenario, Detail detail) {
@@ -260,16 +255,14 @@ Result<Forecast> Forecaster::EvaluateLengths(const scenario::Scenario& scenario,
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, Detail detail) {
   if (scenario.plan.training.has_padded_lengths()) return EvaluateLengths(scenario, detail);
   if (const auto shorter = ShorterStepOf(scenario.plan)) {
-    auto forecast = workspace_->Evaluate(scenario, detail, &*shorter);
-    if (!forecast) return tl::unexpected(std::move(forecast.error()));
-    if (*forecast) {
+    STEPCAST_TAKE(auto forecast, workspace_->Evaluate(scenario, detail, &*shorter));
+    if (forecast) {
       ++shortened_;
-      return **std::move(forecast);
+      return *std::move(forecast);
     }
   }
-  auto forecast = workspace_->Evaluate(scenario, detail, nullptr);
-  if (!forecast) return tl::unexpected(std::move(forecast.error()));
-  return **std::move(forecast);
+  STEPCAST_TAKE(auto forecast, workspace_->Evaluate(scenario, detail, nullptr));
+  return *std::move(forecast);
 }
 
 void Forecaster::GiveBack() {
@@ -286,11 +279,10 @@ void Forecaster::GiveBack() {
 Result<Forecast> Forecaster::EvaluateAt(const scenario::Scenario& scenario,
                                         const std::vector<PricedClass>& classes) {
   const std::vector<memory::DeferredFrees> frees = FreesOf(classes);
-  auto run = StepForecast(scenario, classes, frees, Detail::kStep, nullptr, workspace_->simulator,
-                          workspace_->memory)
-                 .Make(workspace_->works.Of(scenario)->flops);
-  if (!run) return tl::unexpected(std::move(run.error()));
-  return std::move((*run)->forecast);
+  STEPCAST_TAKE(auto run, StepForecast(scenario, classes, frees, Detail::kStep, nullptr,
+                                       workspace_->simulator, workspace_->memory)
+                              .Make(workspace_->works.Of(scenario)->flops));
+  return std::move(run->forecast);
 }
 
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario) {

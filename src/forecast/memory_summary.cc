@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/uncertainty.h"
 #include "src/lowering/host_offload.h"
@@ -43,14 +44,12 @@ Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) 
                  "each layer of a layer list must specify the size of its activations");
   Forecaster forecaster;
   const auto memory_at = [&](std::int64_t size) -> Result<MemoryForecast> {
-    auto forecast = forecaster.Evaluate(At(scenario, size));
-    if (!forecast) return tl::unexpected(std::move(forecast.error()));
-    return forecast->memory;
+    STEPCAST_TAKE(auto forecast, forecaster.Evaluate(At(scenario, size)));
+    return forecast.memory;
   };
   MicroBatchLimit limit;
-  auto one = memory_at(1);
-  if (!one) return tl::unexpected(std::move(one.error()));
-  const Bytes room = one->capacity - one->outside;
+  STEPCAST_TAKE(auto one, memory_at(1));
+  const Bytes room = one.capacity - one.outside;
   const auto may_fit = [&](std::int64_t size) {
     const std::vector<program::Program> programs = lowering::Lower(At(scenario, size));
     return std::all_of(programs.begin(), programs.end(), [&](const program::Program& own) {
@@ -75,24 +74,21 @@ Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) 
   // Then tries smaller sizes one by one, since the allocator's overhead is not monotonic.
   MemoryForecast above;
   for (std::int64_t size = too_large - 1; size >= 1; --size) {
-    auto memory = memory_at(size);
-    if (!memory) return tl::unexpected(std::move(memory.error()));
-    if (memory->fits) {
+    STEPCAST_TAKE(auto memory, memory_at(size));
+    if (memory.fits) {
       limit.largest = size;
       limit.of_the_plan = size == largest_legal;
-      limit.memory = *std::move(memory);
+      limit.memory = std::move(memory);
       if (limit.of_the_plan) return limit;
       if (size == too_large - 1) {
-        auto next = memory_at(too_large);
-        if (!next) return tl::unexpected(std::move(next.error()));
-        above = *std::move(next);
+        STEPCAST_TAKE(above, memory_at(too_large));
       }
       limit.beyond = above;
       return limit;
     }
-    above = *std::move(memory);
+    above = std::move(memory);
   }
-  limit.memory = *std::move(one);
+  limit.memory = std::move(one);
   return limit;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/cost/collective_flows.h"
 #include "src/cost/device_speed.h"
 #include "src/lowering/lowering.h"
@@ -224,11 +225,10 @@ Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
                                    std::span<const cost::RankClass> kinds,
                                    const std::vector<parallel::GroupLayout>& layouts) {
-  auto flows = cost::FlowClassesOf(scenario, labels, kinds, layouts);
-  if (!flows) return tl::unexpected(std::move(flows.error()));
+  STEPCAST_TAKE(auto flows, cost::FlowClassesOf(scenario, labels, kinds, layouts));
   SimulatedRanks ranks;
-  ranks.traffic.emplace(std::move(flows->traffic));
-  AddClasses(std::move(flows->classes), labels, kinds, layouts, ranks);
+  ranks.traffic.emplace(std::move(flows.traffic));
+  AddClasses(std::move(flows.classes), labels, kinds, layouts, ranks);
   return ranks;
 }
 
@@ -255,16 +255,14 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
       break;
     case scenario::Fidelity::kFlow: {
       const std::vector<std::int64_t> of_ranks = kinds.OfRanks();
-      auto flows = cost::FlowClassesOf(scenario, of_ranks, kinds.kinds(), layouts);
-      if (!flows) return tl::unexpected(std::move(flows.error()));
-      ranks.traffic.emplace(std::move(flows->traffic));
-      AddClasses(std::move(flows->classes), of_ranks, kinds.kinds(), layouts, ranks);
+      STEPCAST_TAKE(auto flows, cost::FlowClassesOf(scenario, of_ranks, kinds.kinds(), layouts));
+      ranks.traffic.emplace(std::move(flows.traffic));
+      AddClasses(std::move(flows.classes), of_ranks, kinds.kinds(), layouts, ranks);
       break;
     }
     case scenario::Fidelity::kMessage: {
-      auto traffic = AddRanks(scenario, kinds, steps, ranks);
-      if (!traffic) return tl::unexpected(std::move(traffic.error()));
-      ranks.traffic.emplace(std::move(*traffic));
+      STEPCAST_TAKE(auto traffic, AddRanks(scenario, kinds, steps, ranks));
+      ranks.traffic.emplace(std::move(traffic));
       break;
     }
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/base/time.h"
 #include "src/cost/prices.h"
 #include "src/forecast/corrections.h"
@@ -54,9 +55,8 @@ Result<AllocatorStops> AllocatorStopsOf(
       if (calls[i].empty()) continue;
       stopped[i].program = memory::StoppedProgram(priced[i].program, calls[i], waits);
     }
-    const auto ranks = SimulatedRanksOf(scenario, stopped, FirstSteps(barrier));
-    if (!ranks) return tl::unexpected(ranks.error());
-    const auto run = TryToSteadyState(simulator, *ranks, barrier, simulate::Recording::kNone,
+    STEPCAST_TAKE(const auto ranks, SimulatedRanksOf(scenario, stopped, FirstSteps(barrier)));
+    const auto run = TryToSteadyState(simulator, ranks, barrier, simulate::Recording::kNone,
                                       Extent::kLateStart, false);
     if (!run) continue;
     return AllocatorStops{.time = std::max(StepTimeOf(run->ends, run->steady) - step_time, Time()),
@@ -241,13 +241,9 @@ void MarkedOperations::MarkIn(SimulatedRanks& ranks) const {
 Result<std::optional<Run>> StepForecast::Make(const MicroBatchFlops& flops) {
   if (shorter_ != nullptr && OutlastsTheClock(priced_, *shorter_)) return std::optional<Run>();
   for (const PricedClass& own : priced_) {
-    if (auto checked = CheckClock(scenario_, own); !checked) {
-      return tl::unexpected(std::move(checked.error()));
-    }
+    STEPCAST_TRY(CheckClock(scenario_, own));
   }
-  auto ranks = SimulatedRanksOf(scenario_, priced_, FirstSteps(barrier_));
-  if (!ranks) return tl::unexpected(std::move(ranks.error()));
-  ranks_ = *std::move(ranks);
+  STEPCAST_TAKE(ranks_, SimulatedRanksOf(scenario_, priced_, FirstSteps(barrier_)));
   if (!RunSteps()) return std::optional<Run>();
   calls_.resize(priced_.size());
   for (std::size_t i = 0; i < ranks_.reported.size(); ++i) {
@@ -265,7 +261,7 @@ Result<std::optional<Run>> StepForecast::Make(const MicroBatchFlops& flops) {
     if (period_) run_.forecast.step_time += shorter_->left_out * period_->length;
     if (detail_ == Detail::kRange) AddRange();
   }
-  if (auto stopped = AddStops(); !stopped) return tl::unexpected(std::move(stopped.error()));
+  STEPCAST_TRY(AddStops());
   FillThroughput(scenario_, flops, run_.forecast);
   ApplyRuns(scenario_, run_.forecast);
   if (detail_ != Detail::kStep) WidenByHost();
@@ -458,10 +454,9 @@ void StepForecast::AddRange() {
 // An allocator that returns memory stops the device.
 tl::expected<void, Diagnostics> StepForecast::AddStops() {
   if (!stops_) return {};
-  const auto stops =
-      AllocatorStopsOf(scenario_, priced_, calls_, run_.forecast.step_time, simulator_);
-  if (!stops) return tl::unexpected(stops.error());
-  AddAllocatorStops(*stops, run_.forecast);
+  STEPCAST_TAKE(const auto stops,
+                AllocatorStopsOf(scenario_, priced_, calls_, run_.forecast.step_time, simulator_));
+  AddAllocatorStops(stops, run_.forecast);
   return {};
 }
 

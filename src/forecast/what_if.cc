@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/expected.h"
+
 namespace stepcast::forecast {
 namespace {
 
@@ -148,9 +150,8 @@ class Speeds {
     for (std::size_t i = 0; i < classes_.size(); ++i) {
       changed_[i].prices = Faster(classes_[i].prices, resource, factor);
     }
-    const auto forecast = forecaster_.EvaluateAt(scenario_, changed_);
-    if (!forecast) return tl::unexpected(forecast.error());
-    return forecast->step_time;
+    STEPCAST_TAKE(const auto forecast, forecaster_.EvaluateAt(scenario_, changed_));
+    return forecast.step_time;
   }
 
   // By the Illinois method, between the slowness 1 and `far`, where the step takes `step_far`.
@@ -162,16 +163,15 @@ class Speeds {
     const double enough = kPrecision * std::abs(over_near);
     for (int i = 0; i < kMostTrials && std::abs(over_far) > enough; ++i) {
       const double next = (near * over_far - far * over_near) / (over_far - over_near);
-      const auto time = StepAt(resource, 1 / next);
-      if (!time) return tl::unexpected(time.error());
-      if (over(*time) * over_far < 0) {
+      STEPCAST_TAKE(const auto time, StepAt(resource, 1 / next));
+      if (over(time) * over_far < 0) {
         near = far;
         over_near = over_far;
       } else {
         over_near /= 2;
       }
       far = next;
-      over_far = over(*time);
+      over_far = over(time);
     }
     return 1 / far;
   }
@@ -190,9 +190,8 @@ Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
   std::vector<WhatIf> result;
   Speeds speeds(scenario, classes);
   for (const MachineResource resource : kMachineResources) {
-    const auto step = speeds.StepAt(resource, factor);
-    if (!step) return tl::unexpected(step.error());
-    if (*step != StepTime(run)) result.push_back({.resource = resource, .step_time = *step});
+    STEPCAST_TAKE(const auto step, speeds.StepAt(resource, factor));
+    if (step != StepTime(run)) result.push_back({.resource = resource, .step_time = step});
   }
   return result;
 }
@@ -215,33 +214,29 @@ Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
     if (!changed) return tl::unexpected(changed.error());
     return Hidden(*changed, part);
   };
-  const auto at_most = hidden_at(kMostSpeed);
-  if (!at_most) return tl::unexpected(at_most.error());
-  if (!*at_most) return std::optional<double>();
+  STEPCAST_TAKE(const auto at_most, hidden_at(kMostSpeed));
+  if (!at_most) return std::optional<double>();
   double low = 1, high = kMostSpeed;
   while (high / low > 1.01) {
     const double middle = std::sqrt(low * high);
-    const auto hidden = hidden_at(middle);
-    if (!hidden) return tl::unexpected(hidden.error());
-    (*hidden ? high : low) = middle;
+    STEPCAST_TAKE(const auto hidden, hidden_at(middle));
+    (hidden ? high : low) = middle;
   }
   return std::optional(high);
 }
 
 Result<std::vector<ExplainingSpeed>> SpeedsThatExplain(const scenario::Scenario& scenario,
                                                        Time step_time, Time measured) {
-  auto classes = PricedClassesOf(scenario);
-  if (!classes) return tl::unexpected(std::move(classes.error()));
-  Speeds speeds(scenario, *std::move(classes));
+  STEPCAST_TAKE(auto classes, PricedClassesOf(scenario));
+  Speeds speeds(scenario, std::move(classes));
   const double far = measured > step_time ? kMost : 1 / kMost;
   std::vector<ExplainingSpeed> explaining;
   for (const MachineResource resource : kMachineResources) {
-    const auto step_far = speeds.StepAt(resource, 1 / far);
-    if (!step_far) return tl::unexpected(step_far.error());
-    if (*step_far == step_time) continue;
-    const auto speed = speeds.Explaining(resource, step_time, measured, far, *step_far);
-    if (!speed) return tl::unexpected(speed.error());
-    explaining.push_back({resource, *speed});
+    STEPCAST_TAKE(const auto step_far, speeds.StepAt(resource, 1 / far));
+    if (step_far == step_time) continue;
+    STEPCAST_TAKE(const auto speed,
+                  speeds.Explaining(resource, step_time, measured, far, step_far));
+    explaining.push_back({resource, speed});
   }
   std::stable_sort(explaining.begin(), explaining.end(), [](const auto& a, const auto& b) {
     const auto far = [](const ExplainingSpeed& one) {

@@ -14,13 +14,13 @@
 #include "src/model/architecture.h"
 #include "src/plan/framework.h"
 
-// A setting of a plan as a row of a table. The row has the setting's syntax, members and
-// documentation, its frameworks, and the ZeRO stages at which it has an effect.
+// A setting of a plan as a row of a table. The row has the setting's syntax and members, its
+// frameworks, and the ZeRO stages at which it has an effect. The tables in docs/formats have the
+// setting's documentation (scenario/setting_texts.h).
 //
 // The rows (settings.h) control the reader, the rule that refuses settings of other frameworks, the
-// warnings about settings without effect, the resolved scenario, and the tables of docs/formats.md.
-// `Given` is the type of the request, with std::optional members; `Kept` is the type of the
-// settings with defaults.
+// warnings about settings without effect, and the resolved scenario. `Given` is the type of the
+// request, with std::optional members; `Kept` is the type of the settings with defaults.
 namespace stepcast::plan {
 
 struct Plan;
@@ -121,8 +121,6 @@ struct Setting {
   bool (*shown)(const Kept& kept) = nullptr;
   // The corresponding setting of other frameworks, in the same section. Empty: no such setting.
   std::string_view elsewhere = "";
-  const char* values;         // text for documents, in Markdown
-  const char* default_value;  // text for documents, in Markdown
 
   bool IsGiven(const Given& request) const {
     return std::visit(

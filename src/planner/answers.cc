@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/base/stop.h"
 #include "src/messaging/byte_stream.h"
 
@@ -372,8 +373,7 @@ tl::expected<std::vector<Answer>, std::string> Answers::Ask(
       return (kForecast ? "forecast\n" : "bound\n") + key_(plan(index));
     };
   }
-  const auto evaluated = EvaluateUntilStopped(list);
-  if (!evaluated) return tl::unexpected(evaluated.error());
+  STEPCAST_TRY(EvaluateUntilStopped(list));
   if (!readable) {
     if (store_ != nullptr) store_->MarkDamaged();
     return Unreadable();

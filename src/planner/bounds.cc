@@ -10,6 +10,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/cost/price.h"
 #include "src/cost/prices.h"
 #include "src/forecast/memory_summary.h"
@@ -212,8 +213,7 @@ struct MicroBatch {
 
 Result<MicroBatch> WorkOut(const Scenario& scenario, const parallel::PipelineSchedule& schedule,
                            const std::vector<model::LayerWork>& works, cost::PriceCache& prices) {
-  const auto figures = LayerFiguresOf(scenario, works, prices);
-  if (!figures) return tl::unexpected(figures.error());
+  STEPCAST_TAKE(const auto figures, LayerFiguresOf(scenario, works, prices));
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   MicroBatch result;
   result.chunks.resize(static_cast<std::size_t>(parallel::Chunks(schedule)));
@@ -226,7 +226,7 @@ Result<MicroBatch> WorkOut(const Scenario& scenario, const parallel::PipelineSch
       const auto first = static_cast<std::size_t>(chunk.first_layer);
       const std::size_t layers = static_cast<std::size_t>(chunk.end_layer) - first;
       ChunkWork& work = result.chunks[static_cast<std::size_t>(chunk.number)] =
-          WorkOfChunk(*figures, std::span(part.model().layers).subspan(first, layers),
+          WorkOfChunk(figures, std::span(part.model().layers).subspan(first, layers),
                       std::span(of_layers).subspan(first, layers), PassTimes::kKernels,
                       scenario.plan.training.activation_offload);
       needs.activations = std::max(needs.activations, work.backward_peak);
@@ -305,14 +305,12 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, bool d
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   const std::vector<model::LayerWork> works =
       model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan));
-  const auto micro_batch = WorkOut(scenario, schedule, works, prices());
-  if (!micro_batch) return tl::unexpected(micro_batch.error());
-  const auto passes = PassesOf(scenario);
-  if (!passes) return tl::unexpected(passes.error());
-  std::vector<ChunkWork> chunks = micro_batch->chunks;
-  for (std::size_t c = 0; c < passes->size(); ++c) {
-    chunks[c].forward = std::max(chunks[c].forward, (*passes)[c].forward);
-    chunks[c].backward = std::max(chunks[c].backward, (*passes)[c].backward);
+  STEPCAST_TAKE(const auto micro_batch, WorkOut(scenario, schedule, works, prices()));
+  STEPCAST_TAKE(const auto passes, PassesOf(scenario));
+  std::vector<ChunkWork> chunks = micro_batch.chunks;
+  for (std::size_t c = 0; c < passes.size(); ++c) {
+    chunks[c].forward = std::max(chunks[c].forward, passes[c].forward);
+    chunks[c].backward = std::max(chunks[c].backward, passes[c].backward);
   }
   OfItsProgram result;
   const auto raise = [&](Time step_time, Bytes memory, std::size_t communicators) {
@@ -325,8 +323,8 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, bool d
   Bytes memory;
   std::vector<std::size_t> speak;  // the stages that speak for others
   for (std::size_t stage = 0; stage < activations.size(); ++stage) {
-    memory = std::max(memory, MemoryOf(scenario, micro_batch->stages[stage], activations[stage]));
-    if (SpeaksForOthers(*micro_batch, schedule, stage)) speak.push_back(stage);
+    memory = std::max(memory, MemoryOf(scenario, micro_batch.stages[stage], activations[stage]));
+    if (SpeaksForOthers(micro_batch, schedule, stage)) speak.push_back(stage);
   }
   raise(step_time, memory, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0);
   // With nodes of several kinds, a stage's program depends on the kind that runs it.
@@ -358,12 +356,11 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, bool d
     // The stage that begins a step must have ended the step before.
     const bool begins = speak[i] == StageOfFirstChunk(schedule);
     if (!(digest && analytic) && !begins) continue;
-    const auto prices = this->prices().Price(programs[i], looked_at, works);
-    if (!prices) return tl::unexpected(prices.error());
+    STEPCAST_TAKE(const auto prices, this->prices().Price(programs[i], looked_at, works));
     if (begins) {
-      raise(step_time + TimeBetweenSteps(programs[i], *prices, analytic), Bytes(), communicators);
+      raise(step_time + TimeBetweenSteps(programs[i], prices, analytic), Bytes(), communicators);
     }
-    if (digest && analytic) result.digest += DigestOf(programs[i], {}, *prices);
+    if (digest && analytic) result.digest += DigestOf(programs[i], {}, prices);
   }
   return result;
 }
@@ -372,17 +369,16 @@ Result<Bounds::OfItsProgram> Bounds::LookAtProgram(const Scenario& scenario, boo
   // A single program says nothing about the stages that it waits for.
   if (scenario.plan.parallelism.pipeline > 1) return OfPipeline(scenario, digest);
   const auto [program, repeated] = LowerShort(scenario);
-  const auto prices = cost::Price(program, scenario);
-  if (!prices) return tl::unexpected(prices.error());
+  STEPCAST_TAKE(const auto prices, cost::Price(program, scenario));
   const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
   const bool barrier = scenario.plan.training.step_barrier;
   OfItsProgram result;
   Bound& bound = result.bound;
-  bound.step_time = std::max(UncontendedStepTime(program, *prices, barrier, analytic, repeated),
-                             ContendedComputeTime(program, *prices, analytic, repeated));
+  bound.step_time = std::max(UncontendedStepTime(program, prices, barrier, analytic, repeated),
+                             ContendedComputeTime(program, prices, analytic, repeated));
   bound.memory = PeakInHostOrder(program, repeated);
   SayWhetherItFits(scenario, static_cast<int>(program.communicators.size()), bound);
-  if (digest && analytic) result.digest = DigestOf(program, repeated, *prices);
+  if (digest && analytic) result.digest = DigestOf(program, repeated, prices);
   return result;
 }
 

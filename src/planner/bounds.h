@@ -10,6 +10,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
+#include "src/base/expected.h"
 #include "src/base/time.h"
 #include "src/cost/prices.h"
 #include "src/lowering/parameter_share.h"
@@ -79,9 +80,8 @@ class Bounds {
   //     ContendedComputeTime (the compute stream with the least contention).
   //   memory: allocations in host order, released as early as possible.
   Result<Bound> OfProgram(const scenario::Scenario& scenario) {
-    auto found = LookAtProgram(scenario, false);
-    if (!found) return tl::unexpected(std::move(found.error()));
-    return found->bound;
+    STEPCAST_TAKE(auto found, LookAtProgram(scenario, false));
+    return found.bound;
   }
 
   struct OfItsProgram {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/expected.h"
 #include "src/cost/price.h"
 #include "src/lowering/parameter_share.h"
 #include "src/model/model.h"
@@ -128,10 +129,9 @@ struct Chunk {
 class Bounds::Kept {
  public:
   Result<Bound> First(const Scenario& scenario) {
-    const auto works = WorksOf(scenario);
-    if (!works) return tl::unexpected(works.error());
+    STEPCAST_TAKE(const auto works, WorksOf(scenario));
     const ParameterFigures& parameters = ParametersOf(scenario);
-    CutChunks(scenario, **works);
+    CutChunks(scenario, *works);
     Bound bound;
     const plan::Parallelism& axes = scenario.plan.parallelism;
     const std::int64_t count = scenario.plan.training.gradient_accumulation;
@@ -181,9 +181,8 @@ class Bounds::Kept {
 
   Result<std::vector<Passes>> PassesOf(const Scenario& scenario) {
     if (!CountsSpans(scenario)) return std::vector<Passes>();
-    const auto works = WorksOf(scenario);
-    if (!works) return tl::unexpected(works.error());
-    CutChunks(scenario, **works);
+    STEPCAST_TAKE(const auto works, WorksOf(scenario));
+    CutChunks(scenario, *works);
     std::vector<Passes> passes;
     for (const Chunk& chunk : chunks_) passes.push_back({chunk.work.forward, chunk.work.backward});
     return passes;
@@ -214,9 +213,8 @@ class Bounds::Kept {
 
   Result<WorkFigures> WorkOut(const Scenario& scenario, const model::WorkOptions& options) {
     const auto works = model::BuildWork(*scenario.model, options);
-    auto layers = LayerFiguresOf(scenario, works, prices_);
-    if (!layers) return tl::unexpected(std::move(layers.error()));
-    return WorkFigures{*std::move(layers), model::WorkOfLayers(*scenario.model, options)};
+    STEPCAST_TAKE(auto layers, LayerFiguresOf(scenario, works, prices_));
+    return WorkFigures{std::move(layers), model::WorkOfLayers(*scenario.model, options)};
   }
 
   const ParameterFigures& ParametersOf(const Scenario& scenario) {

@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/plan/framework_style.h"
 #include "src/planner/plan_space_builder.h"
 
@@ -60,11 +61,10 @@ Layout Normal(Layout layout) {
 
 Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
                                     const SpaceOptions& options) {
-  auto built = BuildSpace(scenario, options);
-  if (!built) return tl::unexpected(std::move(built.error()));
+  STEPCAST_TAKE(auto built, BuildSpace(scenario, options));
   PlanSpace space;
   double families = 0;
-  for (PlanPart& part : built->parts) {
+  for (PlanPart& part : built.parts) {
     const PlanChoices& choices = *part.choices;
     double of_part = 1;
     std::int64_t inner = 1;
@@ -105,10 +105,10 @@ Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
                   "no framework in the search supports this zero_stage; give --framework a "
                   "framework that supports the stage");
   }
-  space.parts_ = std::move(built->parts);
-  space.given_ = std::move(built->given);
-  space.notes_ = std::move(built->notes);
-  space.held_ = std::move(built->held);
+  space.parts_ = std::move(built.parts);
+  space.given_ = std::move(built.given);
+  space.notes_ = std::move(built.notes);
+  space.held_ = std::move(built.held);
   return space;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/planner/searcher.h"
 #include "src/planner/worker_pool.h"
 
@@ -14,8 +15,8 @@ namespace stepcast::planner {
 tl::expected<SearchResult, std::string> Searcher::Run() {
   if (known_ == nullptr) {
     groups_.resize(static_cast<std::size_t>(options_.groups));
-    if (auto begun = Begin(); !begun) return tl::unexpected(begun.error());
-    if (auto screened = Screen(); !screened) return tl::unexpected(screened.error());
+    STEPCAST_TRY(Begin());
+    STEPCAST_TRY(Screen());
   } else {
     result_.states = known_->states;
     result_.illegal = known_->illegal;
@@ -111,15 +112,14 @@ Finding Searcher::Expand(const std::vector<std::int64_t>& firsts) {
   for (const std::int64_t first : firsts) {
     families.push_back(static_cast<std::int64_t>(result_.states.IndexOf(first)));
   }
-  auto members = answers_.ScreenMembers(families);
-  if (!members) return tl::unexpected(members.error());
+  STEPCAST_TAKE(auto members, answers_.ScreenMembers(families));
   if (answers_.stopped()) return {};
   for (std::size_t i = 0; i < families.size(); ++i) {
     PlanStates::Family& family = result_.states.At(static_cast<std::size_t>(families[i]));
-    family.members.resize((*members)[i].size());
+    family.members.resize(members[i].size());
     for (std::size_t m = 0; m < family.members.size(); ++m) {
       PlanState& state = family.members[m];
-      Take((*members)[i][m], 1, state);
+      Take(members[i][m], 1, state);
       if (state.pending) Judge(state, family.facts);
     }
   }
@@ -152,19 +152,17 @@ tl::expected<Searcher::Stage, std::string> Searcher::WorkOut(
       }
     }
   }
-  auto sharper = answers_.Sharpen(to_sharpen);
-  if (!sharper) return tl::unexpected(sharper.error());
-  auto outcomes = answers_.Simulate(to_simulate);
-  if (!outcomes) return tl::unexpected(outcomes.error());
+  STEPCAST_TAKE(auto sharper, answers_.Sharpen(to_sharpen));
+  STEPCAST_TAKE(auto outcomes, answers_.Simulate(to_simulate));
   if (answers_.stopped()) return stage;
-  for (std::size_t i = 0; i < to_simulate.size(); ++i) Share(to_simulate[i], (*outcomes)[i]);
+  for (std::size_t i = 0; i < to_simulate.size(); ++i) Share(to_simulate[i], outcomes[i]);
   std::size_t sharpened = 0, simulated = 0;
   for (std::size_t i = 0; i < round.size(); ++i) {
     const std::int64_t plan = round[i];
     if (sharpened < to_sharpen.size() && to_sharpen[sharpened] == plan) {
-      stage.sharper[i] = std::move((*sharper)[sharpened++]);
+      stage.sharper[i] = std::move(sharper[sharpened++]);
     } else if (simulated < to_simulate.size() && to_simulate[simulated] == plan) {
-      stage.outcomes[i] = std::move((*outcomes)[simulated++]);
+      stage.outcomes[i] = std::move(outcomes[simulated++]);
     } else if (known_ != nullptr && known_->outcomes.contains(plan)) {
       stage.outcomes[i] = known_->outcomes.at(plan);
     } else {
@@ -176,13 +174,12 @@ tl::expected<Searcher::Stage, std::string> Searcher::WorkOut(
 }
 
 Finding Searcher::Advance(const std::vector<std::int64_t>& round) {
-  auto stage = WorkOut(round);
-  if (!stage) return tl::unexpected(stage.error());
+  STEPCAST_TAKE(auto stage, WorkOut(round));
   if (answers_.stopped()) return {};
   for (std::size_t i = 0; i < round.size(); ++i) {
     const std::int64_t plan = round[i];
     if (!StateOf(plan).sharp) {
-      Screened& sharper = stage->sharper[i];
+      Screened& sharper = stage.sharper[i];
       TakeSharper(plan, sharper);
       if (!sharper.illegal_code.empty()) {
         result_.illegal[sharper.illegal_code].Add(sharper.illegal_message, sharper.illegal_hint, 1);
@@ -190,7 +187,7 @@ Finding Searcher::Advance(const std::vector<std::int64_t>& round) {
       }
       continue;
     }
-    TakeOutcome(plan, std::move(stage->outcomes[i]));
+    TakeOutcome(plan, std::move(stage.outcomes[i]));
   }
   Report();
   return {};

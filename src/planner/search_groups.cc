@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/expected.h"
 #include "src/planner/searcher.h"
 
 namespace stepcast::planner {
@@ -39,7 +40,7 @@ Finding Searcher::FindGoodOnes() {
 
 Finding Searcher::FindFirst() {
   for (const std::int64_t most : {kFewPasses, std::numeric_limits<std::int64_t>::max()}) {
-    if (auto found = FindFirstAmong(most); !found) return found;
+    STEPCAST_TRY(FindFirstAmong(most));
     if (!ranked_.empty()) break;
   }
   return {};
@@ -56,9 +57,8 @@ Finding Searcher::FindFirstAmong(std::int64_t most_passes) {
         });
     for (int round = 0; round < kRounds; ++round) {
       if (!ranked_.empty() || Enough()) return {};
-      const auto some = Forecast(queue, kAtOnce, most_passes);
-      if (!some) return tl::unexpected(some.error());
-      if (!*some) break;
+      STEPCAST_TAKE(const auto some, Forecast(queue, kAtOnce, most_passes));
+      if (!some) break;
     }
   }
   return {};
@@ -71,9 +71,8 @@ Finding Searcher::FindFirstOfGroups() {
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       for (int round = 0; round < kRounds && groups_[group].ranked.empty(); ++round) {
         if (Enough()) return {};
-        const auto some = Forecast(queues[group], 1, kFewPasses);
-        if (!some) return tl::unexpected(some.error());
-        if (!*some) break;
+        STEPCAST_TAKE(const auto some, Forecast(queues[group], 1, kFewPasses));
+        if (!some) break;
       }
     }
   }
@@ -91,7 +90,7 @@ tl::expected<bool, std::string> Searcher::Forecast(Queue& queue, int most,
     if (result_.states.Together(first)) {
       // Without a bound of memory, the family may hold no plan that fits. Expanding it takes long.
       if (StateOf(first).bound.over <= Bytes(0) - facts.capacity) continue;
-      if (auto expanded = Expand({first}); !expanded) return tl::unexpected(expanded.error());
+      STEPCAST_TRY(Expand({first}));
       if (answers_.stopped()) return false;
     }
     const PlanStates::Family& family = result_.states.FamilyOf(first);
@@ -103,7 +102,7 @@ tl::expected<bool, std::string> Searcher::Forecast(Queue& queue, int most,
     }
   }
   if (plans.empty()) return false;
-  if (auto advanced = Advance(plans); !advanced) return tl::unexpected(advanced.error());
+  STEPCAST_TRY(Advance(plans));
   return true;
 }
 
@@ -212,9 +211,8 @@ Finding Searcher::FindSomeOfGroups(std::size_t groups) {
     for (const std::size_t group : order) {
       for (int look = 0; look < kLooks && groups_[group].ranked.empty(); ++look) {
         if (Enough()) return {};
-        const auto some = WorkOnGroup(queues[group], room);
-        if (!some) return tl::unexpected(some.error());
-        if (!*some) break;
+        STEPCAST_TAKE(const auto some, WorkOnGroup(queues[group], room));
+        if (!some) break;
       }
     }
     if (groups == 1 && !ranked_.empty()) break;
@@ -235,8 +233,7 @@ Finding Searcher::FindBestOfGroups() {
                                 MeasureOf(queues[g].top()) < kClose * MeasureOf(*ranked.begin()));
     };
     for (int look = 0; look < kLooks && open() && !Enough(); ++look) {
-      const auto some = WorkOnGroup(queues[g], 0);
-      if (!some) return tl::unexpected(some.error());
+      STEPCAST_TRY(WorkOnGroup(queues[g], 0));
     }
     GroupBest& said = result_.groups[g] = {.plans = groups_[g].plans};
     if (ranked.empty()) continue;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/expected.h"
 #include "src/planner/searcher.h"
 
 namespace stepcast::planner {
@@ -81,11 +82,10 @@ Finding Searcher::FindNearest() {
     if (patient.target == Target::kGpus || patient.target == Target::kMemory) {
       patient.target = Target::kStepTime;
     }
-    auto without = Search(answers_, patient, options, &result_);
-    if (!without) return tl::unexpected(without.error());
-    if (!without->best.empty()) {
-      result_.nearest = std::move(without->best);
-      result_.outcomes.merge(without->outcomes);
+    STEPCAST_TAKE(auto without, Search(answers_, patient, options, &result_));
+    if (!without.best.empty()) {
+      result_.nearest = std::move(without.best);
+      result_.outcomes.merge(without.outcomes);
       return {};
     }
   }
@@ -117,19 +117,18 @@ Finding Searcher::NearestToFit() {
       queue.pop();
     }
     if (round.empty()) break;
-    if (auto expanded = ExpandNearest(round, queue); !expanded) return expanded;
-    auto stage = WorkOut(round);
-    if (!stage) return tl::unexpected(stage.error());
+    STEPCAST_TRY(ExpandNearest(round, queue));
+    STEPCAST_TAKE(auto stage, WorkOut(round));
     if (answers_.stopped()) break;
     for (std::size_t i = 0; i < round.size(); ++i) {
       const std::int64_t plan = round[i];
       if (!StateOf(plan).sharp) {
-        TakeSharper(plan, stage->sharper[i]);
-        if (!stage->sharper[i].illegal_code.empty()) continue;
+        TakeSharper(plan, stage.sharper[i]);
+        if (!stage.sharper[i].illegal_code.empty()) continue;
         queue.push(ScoreOfBound(plan, Want::kNearest));
         continue;
       }
-      Outcome& outcome = stage->outcomes[i];
+      Outcome& outcome = stage.outcomes[i];
       if (outcome.illegal_message.empty()) {
         nearest.insert(Lack(plan, outcome));
         if (nearest.size() > best) nearest.erase(std::prev(nearest.end()));
@@ -148,7 +147,7 @@ Finding Searcher::ExpandNearest(std::vector<std::int64_t>& round, Queue& queue) 
     if (result_.states.Together(plan)) families.push_back(plan);
   }
   std::erase_if(round, [&](std::int64_t plan) { return result_.states.Together(plan); });
-  if (auto expanded = Expand(families); !expanded) return expanded;
+  STEPCAST_TRY(Expand(families));
   for (const std::int64_t first : families) {
     const PlanStates::Family& family = result_.states.FamilyOf(first);
     for (std::size_t i = 0; i < family.members.size(); ++i) {

@@ -45,8 +45,8 @@ std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
                                     const WrittenValueOf& value_of);
 
 // The search space as a table of varying settings, with their values and the plans to which they
-// apply. It defines the space (plan_space_builder.h), the line with the tried values in the answer,
-// and the table in docs/planning.md.
+// apply. It defines the space (plan_space_builder.h) and the line with the tried values in the
+// answer. The table in docs/planning.md describes each row.
 
 // The input of SearchRow::values: the plans of one framework at one ZeRO stage.
 struct SearchPoint {
@@ -79,8 +79,6 @@ struct SearchRow {
   // Returns the values of a setting, preferred values first, for plans that tie. Empty if the
   // setting has no effect for the framework and stage of `point`.
   std::vector<std::string> (*values)(const SearchPoint& point);
-  const char* tried;  // the values, for documents, in Markdown
-  const char* where;  // conditions of the values in addition to `uses`, for documents
 };
 // Returns the rows, in the order in which settings are chosen. Within a level, the last row varies
 // fastest.
@@ -92,8 +90,5 @@ const SearchRow* FindSearchRow(std::string_view key, plan::Framework framework, 
 // Returns the micro-batch sizes to try: the divisors of a rank's part of the global batch. Without
 // a global batch, and for a layer list, only the scenario's size is tried.
 std::vector<std::int64_t> MicroBatchesOf(const scenario::Scenario& scenario, std::int64_t data);
-
-// Returns the frameworks and stages of a row as text: "fsdp2, reference (stages 1 to 3)", or "all".
-std::string FrameworksText(const plan::SettingUses& uses);
 
 }  // namespace stepcast::planner

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/expected.h"
 #include "src/planner/answers.h"
 #include "src/planner/plan_states.h"
 #include "src/planner/score.h"
@@ -167,7 +168,7 @@ class Searcher {
     for (const std::int64_t plan : round) {
       (result_.states.Together(plan) ? families : plans).push_back(plan);
     }
-    if (auto expanded = Expand(families); !expanded) return expanded;
+    STEPCAST_TRY(Expand(families));
     for (const std::int64_t first : families) {
       const PlanStates::Family& family = result_.states.FamilyOf(first);
       for (std::size_t i = 0; i < family.members.size(); ++i) {
@@ -175,7 +176,7 @@ class Searcher {
       }
     }
     if (plans.empty()) return {};
-    if (auto advanced = Advance(plans); !advanced) return advanced;
+    STEPCAST_TRY(Advance(plans));
     for (const std::int64_t plan : plans) {
       if (StateOf(plan).pending) Judge(plan);
       if (StateOf(plan).pending) again(plan);

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/expected.h"
 #include "src/lowering/host_offload.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/framework_style.h"
@@ -36,9 +37,8 @@ class PassPricer {
       Collect(work.backward_input.operations);
       Collect(work.backward_weight.operations);
     }
-    auto prices = cache_.Price(program_, scenario_, works_);
-    if (!prices) return tl::unexpected(std::move(prices.error()));
-    prices_ = &*prices;
+    STEPCAST_TAKE(auto prices, cache_.Price(program_, scenario_, works_));
+    prices_ = &prices;
     std::vector<LayerFigures> figures;
     for (const model::LayerWork& work : works_) {
       LayerFigures& layer = figures.emplace_back();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/base/expected.h"
 #include "src/base/thread_team.h"
 #include "src/messaging/byte_stream.h"
 
@@ -174,23 +175,21 @@ class MpiPool final : public WorkerPool {
   template <typename Report, typename Over>
   Attempt<void> FeedWorkers(const WorkList& list, const Report& report, const Over& over) {
     for (int rank = 1; rank < mailbox_.ranks(); ++rank) {
-      if (auto given = SendItems(list, rank); !given) return given;
+      STEPCAST_TRY(SendItems(list, rank));
     }
     while (!over()) {
-      const auto message = mailbox_.Receive(kReceiveTimeout);
-      if (!message) return tl::unexpected(message.error());
-      if (!*message) continue;
-      const int from = (*message)->from;
-      auto entries = ToEntries(**message);
-      if (!entries) return tl::unexpected(entries.error());
-      for (auto& [index, result] : entries->entries) {
+      STEPCAST_TAKE(const auto message, mailbox_.Receive(kReceiveTimeout));
+      if (!message) continue;
+      const int from = message->from;
+      STEPCAST_TAKE(auto entries, ToEntries(*message));
+      for (auto& [index, result] : entries.entries) {
         // Results of a run that was stopped early may still arrive.
         if (index >= first_ && index < first_ + list.count) {
           report(index - first_, std::move(result));
         }
       }
-      requested_[static_cast<std::size_t>(from)] += entries->requested;
-      if (auto given = SendItems(list, from); !given) return given;
+      requested_[static_cast<std::size_t>(from)] += entries.requested;
+      STEPCAST_TRY(SendItems(list, from));
     }
     first_ += list.count;
     return {};
@@ -317,17 +316,15 @@ Attempt<void> RunWorker(Mailbox& mailbox, const Work& work, int threads) {
     const std::int64_t requested = std::max<std::int64_t>(stock - expected, 0);
     if (requested > 0 || !results.empty()) {
       expected += requested;
-      if (auto sent = mailbox.Send(0, ToBytes(results, requested)); !sent) return sent;
+      STEPCAST_TRY(mailbox.Send(0, ToBytes(results, requested)));
     }
-    const auto message = mailbox.Receive(kReceiveTimeout);
-    if (!message) return tl::unexpected(message.error());
-    if (!*message) continue;
-    auto entries = ToEntries(**message);
-    if (!entries) return tl::unexpected(entries.error());
-    if (entries->entries.empty()) break;
-    workers.Add(std::move(entries->entries));
+    STEPCAST_TAKE(const auto message, mailbox.Receive(kReceiveTimeout));
+    if (!message) continue;
+    STEPCAST_TAKE(auto entries, ToEntries(*message));
+    if (entries.entries.empty()) break;
+    workers.Add(std::move(entries.entries));
   }
-  if (auto sent = mailbox.Send(0, ""); !sent) return sent;
+  STEPCAST_TRY(mailbox.Send(0, ""));
   return mailbox.Flush();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/base/expected.h"
 #include "src/base/time.h"
 #include "src/messaging/launch.h"
 #include "src/program/data_flow.h"

@@ -48,30 +48,24 @@ Attempt<ClockOffset> CompareClocks(Job& job) {
     return result;
   }
   const std::string own_id = BootId();
-  const Attempt<std::string> first_id = job.Broadcast(own_id);
-  if (!first_id) return tl::unexpected(first_id.error());
-  const bool same = !own_id.empty() && own_id == *first_id;
-  const Attempt<std::vector<std::string>> answers = job.Gather(same ? "y" : "n");
-  if (!answers) return tl::unexpected(answers.error());
-  const bool all_here = std::all_of(answers->begin(), answers->end(),
+  STEPCAST_TAKE(const std::string first_id, job.Broadcast(own_id));
+  const bool same = !own_id.empty() && own_id == first_id;
+  STEPCAST_TAKE(const std::vector<std::string> answers, job.Gather(same ? "y" : "n"));
+  const bool all_here = std::all_of(answers.begin(), answers.end(),
                                     [](const std::string& answer) { return answer == "y"; });
-  const Attempt<std::string> rounds = job.Broadcast(all_here ? "0" : std::to_string(kRounds));
-  if (!rounds) return tl::unexpected(rounds.error());
+  STEPCAST_TAKE(const std::string rounds, job.Broadcast(all_here ? "0" : std::to_string(kRounds)));
 
   std::int64_t low = std::numeric_limits<std::int64_t>::min() / 2;
   std::int64_t high = std::numeric_limits<std::int64_t>::max() / 2;
-  for (int round = std::atoi(rounds->c_str()); round > 0; --round) {
-    const Attempt<std::string> sent = job.Broadcast(std::to_string(MonotonicNanoseconds()));
-    if (!sent) return tl::unexpected(sent.error());
+  for (int round = std::atoi(rounds.c_str()); round > 0; --round) {
+    STEPCAST_TAKE(const std::string sent, job.Broadcast(std::to_string(MonotonicNanoseconds())));
     const std::int64_t came = MonotonicNanoseconds();
-    high = std::min(high, came - static_cast<std::int64_t>(std::atoll(sent->c_str())));
+    high = std::min(high, came - static_cast<std::int64_t>(std::atoll(sent.c_str())));
 
     const std::int64_t answered = MonotonicNanoseconds();
-    const Attempt<std::vector<std::string>> gathered = job.Gather("");
-    if (!gathered) return tl::unexpected(gathered.error());
-    const Attempt<std::string> arrived = job.Broadcast(std::to_string(MonotonicNanoseconds()));
-    if (!arrived) return tl::unexpected(arrived.error());
-    low = std::max(low, answered - static_cast<std::int64_t>(std::atoll(arrived->c_str())));
+    STEPCAST_TRY(job.Gather(""));
+    STEPCAST_TAKE(const std::string arrived, job.Broadcast(std::to_string(MonotonicNanoseconds())));
+    low = std::max(low, answered - static_cast<std::int64_t>(std::atoll(arrived.c_str())));
   }
   result.at = MonotonicNanoseconds();
   if (same || place.rank == 0) return result;
@@ -197,14 +191,12 @@ Attempt<void> AgreeOnCollectiveStarts(const program::Program& program, Job& job,
       own[key].push_back(record->start.picoseconds());
     }
   }
-  const Attempt<std::vector<std::string>> all = job.Gather(Encode(own));
-  if (!all) return tl::unexpected(all.error());
+  STEPCAST_TAKE(const std::vector<std::string> all, job.Gather(Encode(own)));
   Starts merged;
-  for (const std::string& bytes : *all) MergeLatest(bytes, merged);
-  const Attempt<std::string> told = job.Broadcast(Encode(merged));
-  if (!told) return tl::unexpected(told.error());
+  for (const std::string& bytes : all) MergeLatest(bytes, merged);
+  STEPCAST_TAKE(const std::string told, job.Broadcast(Encode(merged)));
   Starts latest;
-  MergeLatest(*told, latest);
+  MergeLatest(told, latest);
 
   std::map<std::string, std::size_t> next;
   for (const auto& [communicator, record] : collectives) {
@@ -439,7 +431,7 @@ Attempt<void> Execution::IssueStep(std::uint32_t step) {
 
 Attempt<void> Execution::RunSteps(std::uint32_t first, std::uint32_t count) {
   for (std::uint32_t step = first; step < first + count; ++step) {
-    if (Attempt<void> issued = IssueStep(step); !issued) return issued;
+    STEPCAST_TRY(IssueStep(step));
     if (recording_) issued_.push_back(device_.Now());
     if (!options_.barrier) continue;
     if (Attempt<void> done = device_.Synchronise(); !done) return Name(done.error());

@@ -132,7 +132,7 @@ class ThreadJob final : public Job {
   const Place& place() const override { return place_; }
 
   Attempt<void> Barrier() override {
-    if (auto met = meetings_->Meet(place_.rank, {}); !met) return tl::unexpected(met.error());
+    STEPCAST_TRY(meetings_->Meet(place_.rank, {}));
     return {};
   }
   Attempt<std::vector<std::string>> Gather(std::string bytes) override {
@@ -141,9 +141,9 @@ class ThreadJob final : public Job {
     return met;
   }
   Attempt<std::string> Broadcast(std::string bytes) override {
-    auto met = meetings_->Meet(place_.rank, place_.rank == 0 ? std::move(bytes) : std::string());
-    if (!met) return tl::unexpected(met.error());
-    return std::move(met->front());
+    STEPCAST_TAKE(auto met, meetings_->Meet(place_.rank,
+                                            place_.rank == 0 ? std::move(bytes) : std::string()));
+    return std::move(met.front());
   }
 
  private:

@@ -49,36 +49,31 @@ class MpiJob final : public Job {
 
   Attempt<void> Barrier() override {
     MPI_Request request = MPI_REQUEST_NULL;
-    if (auto begun = CheckMpi(MPI_Ibarrier(communicator_, &request), "start a barrier"); !begun) {
-      return begun;
-    }
+    STEPCAST_TRY(CheckMpi(MPI_Ibarrier(communicator_, &request), "start a barrier"));
     return CheckMpi(WaitFor(request), "finish a barrier");
   }
 
   Attempt<std::vector<std::string>> Gather(std::string bytes) override {
     std::vector<std::string> all;
     if (place_.rank != 0) {
-      if (auto sent = Send(bytes, 0); !sent) return tl::unexpected(sent.error());
+      STEPCAST_TRY(Send(bytes, 0));
       return all;
     }
     all.push_back(std::move(bytes));
     for (int rank = 1; rank < place_.ranks; ++rank) {
-      auto message = Receive(rank);
-      if (!message) return tl::unexpected(message.error());
-      all.push_back(std::move(*message));
+      STEPCAST_TAKE(auto message, Receive(rank));
+      all.push_back(std::move(message));
     }
     return all;
   }
 
   Attempt<std::string> Broadcast(std::string bytes) override {
     std::uint64_t size = bytes.size();
-    if (auto told = Spread(&size, sizeof size); !told) return tl::unexpected(told.error());
+    STEPCAST_TRY(Spread(&size, sizeof size));
     bytes.resize(size);
     for (std::size_t done = 0; done < bytes.size();) {
       const std::size_t piece = std::min(kPiece, bytes.size() - done);
-      if (auto told = Spread(bytes.data() + done, piece); !told) {
-        return tl::unexpected(told.error());
-      }
+      STEPCAST_TRY(Spread(bytes.data() + done, piece));
       done += piece;
     }
     return bytes;
@@ -86,16 +81,14 @@ class MpiJob final : public Job {
 
   // Gathers the places from all ranks, once.
   Attempt<void> FindPlaces() {
-    auto hosts = Gather(HostName());
-    if (!hosts) return tl::unexpected(hosts.error());
+    STEPCAST_TAKE(auto hosts, Gather(HostName()));
     std::string lines;
-    for (const std::string& host : *hosts) lines += host + "\n";
-    auto known = Broadcast(std::move(lines));
-    if (!known) return tl::unexpected(known.error());
+    for (const std::string& host : hosts) lines += host + "\n";
+    STEPCAST_TAKE(auto known, Broadcast(std::move(lines)));
     std::vector<RankPlacement> ranks;
-    for (std::size_t begin = 0; begin < known->size();) {
-      const std::size_t end = known->find('\n', begin);
-      ranks.push_back({known->substr(begin, end - begin), -1});
+    for (std::size_t begin = 0; begin < known.size();) {
+      const std::size_t end = known.find('\n', begin);
+      ranks.push_back({known.substr(begin, end - begin), -1});
       begin = end + 1;
     }
     place_ = PlacesOf(ranks)[static_cast<std::size_t>(place_.rank)];
@@ -116,10 +109,10 @@ class MpiJob final : public Job {
 
   Attempt<void> Send(const std::string& bytes, int rank) {
     const std::uint64_t size = bytes.size();
-    if (auto sent = SendPiece(&size, sizeof size, rank); !sent) return sent;
+    STEPCAST_TRY(SendPiece(&size, sizeof size, rank));
     for (std::size_t done = 0; done < bytes.size();) {
       const std::size_t piece = std::min(kPiece, bytes.size() - done);
-      if (auto sent = SendPiece(bytes.data() + done, piece, rank); !sent) return sent;
+      STEPCAST_TRY(SendPiece(bytes.data() + done, piece, rank));
       done += piece;
     }
     return {};
@@ -134,13 +127,11 @@ class MpiJob final : public Job {
 
   Attempt<std::string> Receive(int rank) {
     std::uint64_t size = 0;
-    if (auto got = ReceivePiece(&size, sizeof size, rank); !got) return tl::unexpected(got.error());
+    STEPCAST_TRY(ReceivePiece(&size, sizeof size, rank));
     std::string bytes(size, '\0');
     for (std::size_t done = 0; done < bytes.size();) {
       const std::size_t piece = std::min(kPiece, bytes.size() - done);
-      if (auto got = ReceivePiece(bytes.data() + done, piece, rank); !got) {
-        return tl::unexpected(got.error());
-      }
+      STEPCAST_TRY(ReceivePiece(bytes.data() + done, piece, rank));
       done += piece;
     }
     return bytes;
@@ -155,7 +146,7 @@ class MpiJob final : public Job {
 
   // Waits for a request; `begun` is the return code of the call that made it.
   static Attempt<void> Finish(int begun, MPI_Request& request, const std::string& doing) {
-    if (auto started = CheckMpi(begun, doing); !started) return started;
+    STEPCAST_TRY(CheckMpi(begun, doing));
     return CheckMpi(WaitFor(request), doing);
   }
 
@@ -166,16 +157,15 @@ class MpiJob final : public Job {
 }  // namespace
 
 Attempt<std::unique_ptr<Job>> JoinMpi() {
-  const auto session = MpiSession::Start();
-  if (!session) return tl::unexpected(session.error());
+  STEPCAST_TAKE(const auto session, MpiSession::Start());
   MPI_Comm communicator = MPI_COMM_NULL;
   if (auto made = CheckMpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "make a communicator");
       !made) {
     return tl::unexpected(made.error());
   }
   MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
-  auto job = std::make_unique<MpiJob>(communicator, (*session)->rank(), (*session)->ranks());
-  if (auto found = job->FindPlaces(); !found) return tl::unexpected(found.error());
+  auto job = std::make_unique<MpiJob>(communicator, session->rank(), session->ranks());
+  STEPCAST_TRY(job->FindPlaces());
   return job;
 }
 

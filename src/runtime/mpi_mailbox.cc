@@ -47,7 +47,7 @@ class MpiMailbox final : public messaging::Mailbox {
     const auto end = steady_clock::now() + timeout;
     Pause pause;
     for (;;) {
-      if (auto sent = ReleaseSent(); !sent) return tl::unexpected(sent.error());
+      STEPCAST_TRY(ReleaseSent());
       int there = 0;
       MPI_Message matched = MPI_MESSAGE_NULL;
       MPI_Status status;
@@ -70,7 +70,7 @@ class MpiMailbox final : public messaging::Mailbox {
             !begun) {
           return tl::unexpected(begun.error());
         }
-        if (auto got = WaitFor(request, doing); !got) return tl::unexpected(got.error());
+        STEPCAST_TRY(WaitFor(request, doing));
         return message;
       }
       if (steady_clock::now() >= end) return std::optional<messaging::Message>();
@@ -80,7 +80,7 @@ class MpiMailbox final : public messaging::Mailbox {
 
   Attempt<void> Flush() override {
     while (!sending_.empty()) {
-      if (auto sent = WaitFor(sending_.front().request, "send"); !sent) return sent;
+      STEPCAST_TRY(WaitFor(sending_.front().request, "send"));
       sending_.pop_front();
     }
     return {};
@@ -108,9 +108,7 @@ class MpiMailbox final : public messaging::Mailbox {
   static Attempt<void> WaitFor(MPI_Request& request, const std::string& doing) {
     for (Pause pause;; pause.Take()) {
       int done = 0;
-      if (auto tested = CheckMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing); !tested) {
-        return tested;
-      }
+      STEPCAST_TRY(CheckMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing));
       if (done != 0) return {};
     }
   }

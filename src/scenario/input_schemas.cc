@@ -13,6 +13,7 @@
 #include "src/scenario/model_file.h"
 #include "src/scenario/plan_file.h"
 #include "src/scenario/scenario_file.h"
+#include "src/scenario/setting_texts.h"
 #include "src/scenario/topology_file.h"
 
 namespace stepcast::scenario {
@@ -69,9 +70,12 @@ void AddTopology(Schema& schema) {
   flat.Fix("kind", {.kind = SchemaKind::kWord, .words = {"flat"}});
 }
 
-void Describe(Schema& section, const auto& settings) {
+void Describe(Schema& schema, const char* section, const auto& settings) {
   for (const auto& setting : settings) {
-    section.At(setting.key).Describe(std::string(setting.values), setting.default_value);
+    SettingText text = SettingTextOf(section, setting.key);
+    schema.At(section)
+        .At(setting.key)
+        .Describe(std::move(text.values), std::move(text.default_value));
   }
 }
 
@@ -94,10 +98,10 @@ Schema ScenarioSchema() {
   AddTopology(take_path(others.At("topology")));
   take_path(others.At("calibration")).TakeMapping();
 
-  Describe(schema.At("training"), plan::TrainingSettings());
-  Describe(schema.At("parallelism"), plan::ParallelismSettings());
-  Describe(schema.At("experts"), plan::MixtureSettings());
-  Describe(schema.At("data_parallel"), plan::DataParallelSettings());
+  Describe(schema, "training", plan::TrainingSettings());
+  Describe(schema, "parallelism", plan::ParallelismSettings());
+  Describe(schema, "experts", plan::MixtureSettings());
+  Describe(schema, "data_parallel", plan::DataParallelSettings());
   return schema;
 }
 

@@ -178,9 +178,8 @@ class CudaBackend final : public Backend {
 
   Attempt<std::unique_ptr<runtime::Device>> MakeDevice(const program::Program& program, Job& job,
                                                        const DeviceOptions& options) override {
-    auto ordinal = OrdinalOf(job);
-    if (!ordinal) return tl::make_unexpected(std::move(ordinal).error());
-    return GpuDevice::Make(program, job, *ordinal, options, communicators_);
+    STEPCAST_TAKE(auto ordinal, OrdinalOf(job));
+    return GpuDevice::Make(program, job, ordinal, options, communicators_);
   }
 
  private:
@@ -199,24 +198,22 @@ class CudaBackend final : public Backend {
                                                            : -1;
     const std::string bus =
         ordinal < 0 ? "" : inventory_.devices[static_cast<std::size_t>(ordinal)].bus;
-    auto gathered = job.Gather(fmt::format("{} {}", place.node, bus));
-    if (!gathered) return tl::make_unexpected(std::move(gathered).error());
+    STEPCAST_TAKE(auto gathered, job.Gather(fmt::format("{} {}", place.node, bus)));
     // Rank 0 finds the first rank that has no GPU or shares one, and tells all ranks.
     std::string told;
-    for (std::size_t rank = 0; rank < gathered->size() && told.empty(); ++rank) {
-      const auto begin = gathered->begin();
+    for (std::size_t rank = 0; rank < gathered.size() && told.empty(); ++rank) {
+      const auto begin = gathered.begin();
       const auto self = begin + static_cast<std::ptrdiff_t>(rank);
       if (self->back() == ' ' || std::find(begin, self, *self) != self) {
         told = std::to_string(rank);
       }
     }
-    auto lacking = job.Broadcast(std::move(told));
-    if (!lacking) return tl::make_unexpected(std::move(lacking).error());
-    if (!lacking->empty()) {
+    STEPCAST_TAKE(auto lacking, job.Broadcast(std::move(told)));
+    if (!lacking.empty()) {
       return tl::make_unexpected(
           Failure{fmt::format("every rank needs a separate GPU, but rank {} has no GPU: {} has {} "
                               "ranks, and the process may use {} GPUs",
-                              *lacking, place.host, place.local_ranks, MaxLocalRanks())});
+                              lacking, place.host, place.local_ranks, MaxLocalRanks())});
     }
     const std::scoped_lock lock(mutex_);
     ordinals_[place.rank] = ordinal;

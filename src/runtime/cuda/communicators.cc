@@ -317,9 +317,8 @@ Attempt<std::vector<std::string>> Unpacked(std::string_view packed, std::size_t 
 Attempt<std::vector<std::string>> GatherEverywhere(Job& job, std::string own) {
   Attempt<std::vector<std::string>> gathered = job.Gather(std::move(own));
   if (!gathered) return gathered;
-  Attempt<std::string> all = job.Broadcast(Packed(*gathered));
-  if (!all) return tl::make_unexpected(std::move(all).error());
-  return Unpacked(*all, static_cast<std::size_t>(job.place().ranks));
+  STEPCAST_TAKE(std::string all, job.Broadcast(Packed(*gathered)));
+  return Unpacked(all, static_cast<std::size_t>(job.place().ranks));
 }
 
 }  // namespace
@@ -356,9 +355,7 @@ Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
   std::vector<std::string> own(count);
   for (std::size_t c = 0; c < count; ++c) {
     if (!missing[c] || ranks_of(c).front() != job.place().rank) continue;
-    Attempt<std::string> id = make();
-    if (!id) return tl::make_unexpected(std::move(id).error());
-    own[c] = std::move(*id);
+    STEPCAST_TAKE(own[c], make());
   }
   Attempt<std::vector<std::string>> packed = GatherEverywhere(job, Packed(own));
   if (!packed) return packed;

@@ -224,9 +224,7 @@ Attempt<void> DeviceMemory::Allocate(program::Index buffer, std::uint16_t stream
       return tl::make_unexpected(DoesNotFit(buffer, "the GPU has no free block of this size"));
     }
   } else {
-    Attempt<std::byte*> taken = TakeFromCuda(buffer, stream);
-    if (!taken) return tl::make_unexpected(std::move(taken).error());
-    place.at = *taken;
+    STEPCAST_TAKE(place.at, TakeFromCuda(buffer, stream));
   }
   place.stream = stream;
   place.cached = cached;
@@ -283,12 +281,11 @@ Attempt<void> DeviceMemory::GiveToCuda(const Place& place) {
   // Release it on a separate stream that waits for all users, so that no user waits for another.
   const char* doing = "releasing memory that several streams used";
   const auto wait_for = [&](std::uint16_t stream) -> Attempt<void> {
-    Attempt<cudaEvent_t> event = TakeEvent();
-    if (!event) return tl::make_unexpected(std::move(event).error());
-    STEPCAST_TRY(Check(cudaEventRecord(*event, streams_[stream]), doing));
-    STEPCAST_TRY(Check(cudaStreamWaitEvent(release_stream_, *event), doing));
+    STEPCAST_TAKE(cudaEvent_t event, TakeEvent());
+    STEPCAST_TRY(Check(cudaEventRecord(event, streams_[stream]), doing));
+    STEPCAST_TRY(Check(cudaStreamWaitEvent(release_stream_, event), doing));
     // A wait refers to the record that existed when it was made, so the event may be reused.
-    free_events_.push_back(*event);
+    free_events_.push_back(event);
     return {};
   };
   STEPCAST_TRY(wait_for(place.stream));
@@ -301,10 +298,9 @@ Attempt<void> DeviceMemory::GiveLater(const Place& place) {
   // Events cannot be queried during a capture, so the block is not reused.
   if (!capturing_) {
     for (const std::uint16_t stream : place.also_used_by) {
-      Attempt<cudaEvent_t> event = TakeEvent();
-      if (!event) return tl::make_unexpected(std::move(event).error());
-      waiting.events.push_back(*event);
-      STEPCAST_TRY(Check(cudaEventRecord(*event, streams_[stream]), "releasing memory"));
+      STEPCAST_TAKE(cudaEvent_t event, TakeEvent());
+      waiting.events.push_back(event);
+      STEPCAST_TRY(Check(cudaEventRecord(event, streams_[stream]), "releasing memory"));
     }
     waiting_.push_back(std::move(waiting));
   }

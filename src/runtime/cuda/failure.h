@@ -5,7 +5,6 @@
 #include <nccl.h>
 
 #include <string_view>
-#include <utility>
 
 #include "src/runtime/device.h"
 #include "tl/expected.hpp"
@@ -25,11 +24,3 @@ Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 cudaError_t Answered(cudaError_t state);
 
 }  // namespace stepcast::runtime::cuda
-
-// Returns from the enclosing function if the Attempt failed.
-#define STEPCAST_TRY(expression)                                \
-  do {                                                          \
-    if (auto attempt = (expression); !attempt) {                \
-      return ::tl::make_unexpected(std::move(attempt).error()); \
-    }                                                           \
-  } while (false)

@@ -62,32 +62,23 @@ Attempt<void> GpuDevice::Start(Job& job, CommunicatorCache& cache) {
   STEPCAST_TRY(Check(cudaSetDevice(ordinal_), fmt::format("choosing GPU {}", ordinal_)));
   STEPCAST_TRY(MakeStreams());
   clock_ = std::make_unique<OperationClock>(streams_);
-  auto memory = DeviceMemory::Make(program_, streams_, options_.pool, options_.memory_limit);
-  if (!memory) return tl::make_unexpected(std::move(memory).error());
-  memory_ = std::move(*memory);
-  auto products = Products::Make(plan_.products);
-  if (!products) return tl::make_unexpected(std::move(products).error());
-  products_ = std::move(*products);
-  auto arenas = OperandArenas::Make(plan_, streams_, ordinal_, options_.seed);
-  if (!arenas) return tl::make_unexpected(std::move(arenas).error());
-  arenas_ = std::move(*arenas);
-  auto effects = EffectLaunches::Make({.program = program_,
-                                       .plan = plan_,
-                                       .memory = *memory_,
-                                       .streams = streams_,
-                                       .gradients = options_.gradients,
-                                       .rank = rank_});
-  if (!effects) return tl::make_unexpected(std::move(effects).error());
-  effects_ = std::move(*effects);
+  STEPCAST_TAKE(memory_,
+                DeviceMemory::Make(program_, streams_, options_.pool, options_.memory_limit));
+  STEPCAST_TAKE(products_, Products::Make(plan_.products));
+  STEPCAST_TAKE(arenas_, OperandArenas::Make(plan_, streams_, ordinal_, options_.seed));
+  STEPCAST_TAKE(effects_, EffectLaunches::Make({.program = program_,
+                                                .plan = plan_,
+                                                .memory = *memory_,
+                                                .streams = streams_,
+                                                .gradients = options_.gradients,
+                                                .rank = rank_}));
   const char* doing = "allocating memory for internal use";
   STEPCAST_TRY(Check(cudaMalloc(&stamps_, streams_.size() * sizeof(std::uint64_t)), doing));
   STEPCAST_TRY(Check(cudaMalloc(&step_values_, sizeof(StepValues)), doing));
   STEPCAST_TRY(Preload());
   // No rank may begin to communicate while another one loads kernels.
-  if (auto met = job.Barrier(); !met) return met;
-  auto communicators = Communicators::Make(program_, job, cache);
-  if (!communicators) return tl::make_unexpected(std::move(communicators).error());
-  communicators_ = std::move(*communicators);
+  STEPCAST_TRY(job.Barrier());
+  STEPCAST_TAKE(communicators_, Communicators::Make(program_, job, cache));
   STEPCAST_TRY(CheckSums());
   STEPCAST_TRY(Check(cudaDeviceSynchronize(), "getting ready"));
   STEPCAST_TRY(clock_->SetAnchor());
@@ -115,14 +106,11 @@ Attempt<void> GpuDevice::MakeStreams() {
     streams_.push_back(stream);
   }
   for (std::size_t e = 0; e < program_.events.size(); ++e) {
-    auto event = MakeEvent(cudaEventDisableTiming);
-    if (!event) return tl::make_unexpected(std::move(event).error());
-    events_.push_back(*event);
+    STEPCAST_TAKE(auto event, MakeEvent(cudaEventDisableTiming));
+    events_.push_back(event);
   }
   for (CommunicatorOrder& order : orders_) {
-    auto event = MakeEvent(cudaEventDisableTiming);
-    if (!event) return tl::make_unexpected(std::move(event).error());
-    order.done = *event;
+    STEPCAST_TAKE(order.done, MakeEvent(cudaEventDisableTiming));
   }
   return {};
 }
@@ -323,9 +311,7 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
   const bool timed = operation.instruction != kNone;
   OperationClock::Timed times;
   if (timed) {
-    auto begun = clock_->Begin(operation, stream);
-    if (!begun) return tl::make_unexpected(std::move(begun).error());
-    times = *begun;
+    STEPCAST_TAKE(times, clock_->Begin(operation, stream));
   }
   const Index communicator = program::CommunicatorOf(program_, instruction);
   if (communicator != program::kNone) {

@@ -21,21 +21,19 @@ Attempt<std::unique_ptr<OperandArenas>> OperandArenas::Make(const LaunchPlan& pl
   const char* doing = "making random operands";
   for (std::size_t type = 0; type < plan.inputs.size(); ++type) {
     const Bytes before = arenas->size_;
-    auto arena = arenas->MakeArena(plan.inputs[type]);
-    if (!arena) return tl::make_unexpected(std::move(arena).error());
-    arenas->inputs_.push_back(*arena);
-    if (arena->begin == nullptr) continue;
-    STEPCAST_TRY(Check(FillRandom(arena->begin, arenas->size_ - before, static_cast<DataType>(type),
+    STEPCAST_TAKE(auto arena, arenas->MakeArena(plan.inputs[type]));
+    arenas->inputs_.push_back(arena);
+    if (arena.begin == nullptr) continue;
+    STEPCAST_TRY(Check(FillRandom(arena.begin, arenas->size_ - before, static_cast<DataType>(type),
                                   seed, streams[0]),
                        doing));
   }
   for (std::size_t s = 0; s < streams.size(); ++s) {
-    auto arena = arenas->MakeArena(plan.outputs[s]);
-    if (!arena) return tl::make_unexpected(std::move(arena).error());
-    arenas->outputs_.push_back(*arena);
-    auto workspace = arenas->Allocate(plan.multiplies[s] ? Products::kWorkspace : Bytes(0));
-    if (!workspace) return tl::make_unexpected(std::move(workspace).error());
-    arenas->workspaces_.push_back(*workspace);
+    STEPCAST_TAKE(auto arena, arenas->MakeArena(plan.outputs[s]));
+    arenas->outputs_.push_back(arena);
+    STEPCAST_TAKE(auto workspace,
+                  arenas->Allocate(plan.multiplies[s] ? Products::kWorkspace : Bytes(0)));
+    arenas->workspaces_.push_back(workspace);
   }
   if (plan.host > Bytes(0)) {
     void* at = nullptr;
@@ -55,9 +53,9 @@ OperandArenas::~OperandArenas() {
 
 Attempt<OperandArenas::Arena> OperandArenas::MakeArena(Bytes planned) {
   // A step may begin at any offset in the first `least_` bytes.
-  auto begin = Allocate(planned > Bytes(0) && planned < least_ ? planned + least_ : planned);
-  if (!begin) return tl::make_unexpected(std::move(begin).error());
-  return Arena{*begin, planned};
+  STEPCAST_TAKE(auto begin,
+                Allocate(planned > Bytes(0) && planned < least_ ? planned + least_ : planned));
+  return Arena{begin, planned};
 }
 
 Attempt<std::byte*> OperandArenas::Allocate(Bytes size) {

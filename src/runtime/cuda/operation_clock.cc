@@ -32,8 +32,7 @@ OperationClock::~OperationClock() {
 // The event's own time is known relative to the previous anchor.
 Attempt<void> OperationClock::SetAnchor() {
   const bool first = anchor_ == nullptr;
-  Attempt<cudaEvent_t> next = TakeEvent();
-  if (!next) return tl::make_unexpected(std::move(next).error());
+  STEPCAST_TAKE(cudaEvent_t next, TakeEvent());
   // The event lies between two readings of the host's clock. Of three tries the narrowest interval
   // counts. Without a previous anchor there is one try, since the distance between tries is
   // unknown.
@@ -43,13 +42,13 @@ Attempt<void> OperationClock::SetAnchor() {
   Attempt<void> recorded;
   for (int attempt = 0; attempt < (first ? 1 : 3) && recorded; ++attempt) {
     const HostClock::time_point before = HostClock::now();
-    recorded = Check(cudaEventRecord(*next, streams_[0]), "setting the clock");
-    while (recorded && Answered(cudaEventQuery(*next)) == cudaErrorNotReady) {
+    recorded = Check(cudaEventRecord(next, streams_[0]), "setting the clock");
+    while (recorded && Answered(cudaEventQuery(next)) == cudaErrorNotReady) {
     }
     const HostClock::time_point after = HostClock::now();
     float passed = 0;
     if (recorded && !first) {
-      recorded = Check(cudaEventElapsedTime(&passed, anchor_, *next), "setting the clock");
+      recorded = Check(cudaEventElapsedTime(&passed, anchor_, next), "setting the clock");
     }
     if (!recorded) break;
     // Later tries record the same event again, so its time is the last try's time. The middle of
@@ -63,11 +62,11 @@ Attempt<void> OperationClock::SetAnchor() {
     last_device = at;
   }
   if (!recorded) {
-    free_events_.push_back(*next);
+    free_events_.push_back(next);
     return recorded;
   }
   if (anchor_ != nullptr) free_events_.push_back(anchor_);
-  anchor_ = *next;
+  anchor_ = next;
   anchor_host_ =
       best_host + std::chrono::nanoseconds((last_device - best_device).picoseconds() / 1000);
   anchor_time_ = last_device;
@@ -105,24 +104,19 @@ Attempt<OperationClock::Timed> OperationClock::Begin(OperationId operation, std:
     }
     ends_[stream] = {};
   }
-  Attempt<cudaEvent_t> event = TakeEvent();
-  if (!event) return tl::make_unexpected(std::move(event).error());
-  STEPCAST_TRY(Record(*event, stream));
-  timed.ready = timed.start = *event;
+  STEPCAST_TAKE(cudaEvent_t event, TakeEvent());
+  STEPCAST_TRY(Record(event, stream));
+  timed.ready = timed.start = event;
   return timed;
 }
 
 Attempt<void> OperationClock::Waited(Timed& timed, std::uint16_t stream) {
-  Attempt<cudaEvent_t> start = TakeEvent();
-  if (!start) return tl::make_unexpected(std::move(start).error());
-  timed.start = *start;
+  STEPCAST_TAKE(timed.start, TakeEvent());
   return Record(timed.start, stream);
 }
 
 Attempt<void> OperationClock::End(Timed timed, std::uint16_t stream) {
-  Attempt<cudaEvent_t> end = TakeEvent();
-  if (!end) return tl::make_unexpected(std::move(end).error());
-  timed.end = *end;
+  STEPCAST_TAKE(timed.end, TakeEvent());
   STEPCAST_TRY(Record(timed.end, stream));
   ends_[stream] = {timed.end, collected_ + pending_.size()};
   pending_.push_back(timed);

@@ -45,10 +45,9 @@ Attempt<void> StepGraph::Make(Instance& instance,
     if (type != cudaGraphNodeTypeEventRecord) continue;
     cudaEvent_t event = nullptr;
     STEPCAST_TRY(Check(cudaGraphEventRecordNodeGetEvent(node, &event), doing));
-    Attempt<cudaEvent_t> taken = clock_.TakeEvent();
-    if (!taken) return tl::make_unexpected(std::move(taken).error());
-    own[event] = *taken;
-    STEPCAST_TRY(Check(cudaGraphExecEventRecordNodeSetEvent(instance.exec, node, *taken), doing));
+    STEPCAST_TAKE(cudaEvent_t taken, clock_.TakeEvent());
+    own[event] = taken;
+    STEPCAST_TRY(Check(cudaGraphExecEventRecordNodeSetEvent(instance.exec, node, taken), doing));
   }
   for (OperationClock::Timed& timed : instance.operations) {
     for (cudaEvent_t* event : {&timed.ready, &timed.start, &timed.end}) {

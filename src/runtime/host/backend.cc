@@ -49,42 +49,39 @@ Attempt<std::unique_ptr<Transport>> Connect(Job& job) {
 Attempt<std::unique_ptr<HostDevice>> HostDevice::Make(const program::Program& program, Job& job,
                                                       const DeviceOptions& options) {
   const Place& place = job.place();
-  Attempt<std::unique_ptr<Transport>> transport = Connect(job);
-  if (!transport) return tl::unexpected(transport.error());
+  STEPCAST_TAKE(std::unique_ptr<Transport> transport, Connect(job));
   const Bytes free = FreeMemory(place.local_ranks);
   Attempt<KernelWork> work = KernelWork::Make(
       program, free, options.seed ^ (std::uint64_t{0x9e3779b97f4a7c15} * (place.rank + 1)));
   // Every rank reports its result, so that none continues without another.
   const auto told = [&](const Attempt<void>& own) -> Attempt<void> {
-    const Attempt<std::vector<std::string>> all =
-        job.Gather(own ? std::string() : own.error().message);
-    if (!all) return tl::unexpected(all.error());
+    STEPCAST_TAKE(const std::vector<std::string> all,
+                  job.Gather(own ? std::string() : own.error().message));
     std::string first;
-    for (std::size_t rank = 0; rank < all->size() && first.empty(); ++rank) {
-      if (!(*all)[rank].empty()) first = fmt::format("rank {}: {}", rank, (*all)[rank]);
+    for (std::size_t rank = 0; rank < all.size() && first.empty(); ++rank) {
+      if (!all[rank].empty()) first = fmt::format("rank {}: {}", rank, all[rank]);
     }
-    const Attempt<std::string> heard = job.Broadcast(first);
-    if (!heard) return tl::unexpected(heard.error());
+    STEPCAST_TAKE(const std::string heard, job.Broadcast(first));
     if (!own) {
       Failure failure = own.error();
       failure.message = fmt::format("rank {}: {}", place.rank, failure.message);
       return tl::unexpected(std::move(failure));
     }
-    if (!heard->empty()) return tl::unexpected(Failure{*heard});
+    if (!heard.empty()) return tl::unexpected(Failure{heard});
     return {};
   };
   Attempt<void> own;
   if (!work) own = tl::unexpected(work.error());
-  if (const Attempt<void> all = told(own); !all) return tl::unexpected(all.error());
+  STEPCAST_TRY(told(own));
 
   // On a machine that overcommits memory, the kernel kills processes without a message.
   Bytes limit = free - work->size();
   if (options.memory_limit > Bytes(0)) limit = std::min(limit, options.memory_limit);
   std::unique_ptr<HostDevice> device(
-      new HostDevice(program, place.rank, options, limit, *std::move(transport), *std::move(work)));
+      new HostDevice(program, place.rank, options, limit, std::move(transport), *std::move(work)));
   own = device->OpenCommunicators();
   if (!own) device->GiveUp(fmt::format("rank {}: {}", place.rank, own.error().message));
-  if (const Attempt<void> all = told(own); !all) return tl::unexpected(all.error());
+  STEPCAST_TRY(told(own));
   return device;
 }
 
@@ -133,10 +130,9 @@ Attempt<void> HostDevice::OpenCommunicators() {
           "the communicator '{}' of the program does not include the rank", communicator.name)});
     }
     positions.push_back(static_cast<int>(found - ranks.begin()));
-    Attempt<std::unique_ptr<Channel>> channel = transport_->Open(communicator.name, ranks);
-    if (!channel) return tl::unexpected(channel.error());
+    STEPCAST_TAKE(std::unique_ptr<Channel> channel, transport_->Open(communicator.name, ranks));
     communicators_.push_back(
-        std::make_unique<Communicator>(*std::move(channel), static_cast<int>(ranks.size())));
+        std::make_unique<Communicator>(std::move(channel), static_cast<int>(ranks.size())));
   }
   for (const program::Collective& collective : program_.collectives) {
     const Index index = collective.communicator;
@@ -224,7 +220,7 @@ EffectContext HostDevice::ContextOf(OperationId operation,
 }
 
 Attempt<void> HostDevice::Launch(OperationId operation, const program::Instruction& instruction) {
-  if (Attempt<void> failed = Failed(); !failed) return failed;
+  STEPCAST_TRY(Failed());
   switch (instruction.opcode) {
     case program::Opcode::kKernel:
       LaunchKernel(operation, instruction);
@@ -428,7 +424,7 @@ bool HostDevice::ReportTo(Progress* progress) {
 MemoryUse HostDevice::Memory() const { return {pool_->peak(), pool_->reserved(), work_.size()}; }
 
 Attempt<std::vector<float>> HostDevice::Read(const program::Elements& from, std::int64_t count) {
-  if (Attempt<void> done = Synchronise(); !done) return tl::unexpected(done.error());
+  STEPCAST_TRY(Synchronise());
   STEPCAST_CHECK(pool_->Data(from.buffer) != nullptr, "a buffer must exist before it is read");
   std::vector<float> values(static_cast<std::size_t>(count));
   ReadValues(At(from), from.type, count, values.data());
@@ -475,9 +471,8 @@ class HostBackend : public Backend {
 
   Attempt<std::unique_ptr<Device>> MakeDevice(const program::Program& program, Job& job,
                                               const DeviceOptions& options) override {
-    Attempt<std::unique_ptr<HostDevice>> device = HostDevice::Make(program, job, options);
-    if (!device) return tl::unexpected(device.error());
-    return std::unique_ptr<Device>(*std::move(device));
+    STEPCAST_TAKE(std::unique_ptr<HostDevice> device, HostDevice::Make(program, job, options));
+    return std::unique_ptr<Device>(std::move(device));
   }
 };
 

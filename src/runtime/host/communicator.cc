@@ -77,17 +77,14 @@ Attempt<void> Communicator::Run(const program::Collective& collective, std::int6
   CollectiveCall call{collective.kind, type,        collective.average, elements,
                       source.data,     target.data, collective.root,    collective.loads};
   if (source.type != type) {
-    const Attempt<std::byte*> staged = Reserve(0, sent * SizeOf(type));
-    if (!staged) return tl::unexpected(staged.error());
-    Convert(source.data, source.type, *staged, type, sent);
-    call.source = *staged;
+    STEPCAST_TAKE(std::byte * staged, Reserve(0, sent * SizeOf(type)));
+    Convert(source.data, source.type, staged, type, sent);
+    call.source = staged;
   }
   if (target.type != type) {
-    const Attempt<std::byte*> staged = Reserve(1, received * SizeOf(type));
-    if (!staged) return tl::unexpected(staged.error());
-    call.target = *staged;
+    STEPCAST_TAKE(call.target, Reserve(1, received * SizeOf(type)));
   }
-  if (Attempt<void> done = channel_->Run(call); !done) return done;
+  STEPCAST_TRY(channel_->Run(call));
   if (target.type != type) {
     Convert(static_cast<const std::byte*>(call.target), type, target.data, target.type, received);
   }
@@ -101,12 +98,10 @@ Attempt<void> Communicator::Exchange(std::span<const MessageCall> messages) {
 Attempt<void> Communicator::RunEmpty(const program::Collective& collective) {
   const std::int64_t size = SizeOf(collective.data_type);
   const std::int64_t elements = collective.bytes.count() / size / members_ * members_;
-  const Attempt<std::byte*> source = Reserve(0, elements * size);
-  if (!source) return tl::unexpected(source.error());
-  const Attempt<std::byte*> target = Reserve(1, elements * size);
-  if (!target) return tl::unexpected(target.error());
-  return channel_->Run({collective.kind, collective.data_type, collective.average, elements,
-                        *source, *target, collective.root, collective.loads});
+  STEPCAST_TAKE(std::byte * source, Reserve(0, elements * size));
+  STEPCAST_TAKE(std::byte * target, Reserve(1, elements * size));
+  return channel_->Run({collective.kind, collective.data_type, collective.average, elements, source,
+                        target, collective.root, collective.loads});
 }
 
 Attempt<void> Communicator::CheckSums(const program::Collective& collective, int position) {
@@ -125,18 +120,16 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
   const std::int64_t elements = collective.bytes.count() / size / members_ * members_;
   const program::CollectiveParts parts = program::PartsOf(collective.kind, elements, members_);
   const std::int64_t sent = parts.sent, received = parts.received;
-  const Attempt<std::byte*> source = Reserve(0, elements * size);
-  if (!source) return tl::unexpected(source.error());
-  const Attempt<std::byte*> target = Reserve(1, elements * size);
-  if (!target) return tl::unexpected(target.error());
+  STEPCAST_TAKE(std::byte * source, Reserve(0, elements * size));
+  STEPCAST_TAKE(std::byte * target, Reserve(1, elements * size));
 
   std::int64_t wrong = 0;
   std::string example;
   Attempt<void> done;
   values::WithStorageType(type, [&](auto storage) {
     using T = decltype(storage);
-    T* from = reinterpret_cast<T*>(*source);
-    T* to = reinterpret_cast<T*>(*target);
+    T* from = reinterpret_cast<T*>(source);
+    T* to = reinterpret_cast<T*>(target);
     for (std::int64_t i = 0; i < sent; ++i) from[i] = values::FromFp32<T>(Known(position, i));
     done = channel_->Run({collective.kind, type, collective.average, elements, from, to,
                           collective.root, collective.loads});

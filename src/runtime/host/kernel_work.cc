@@ -90,9 +90,7 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
     }
   }
   if (products) {
-    const Attempt<const Blas*> blas = Blas::Load();
-    if (!blas) return tl::unexpected(blas.error());
-    work.blas_ = *blas;
+    STEPCAST_TAKE(work.blas_, Blas::Load());
   }
 
   // Rounds up to cache lines, so that no two streams share one.

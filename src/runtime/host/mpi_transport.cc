@@ -394,9 +394,7 @@ Attempt<void> MpiExchange::Post(std::size_t at) {
     if (!lane.begun) {
       lane.begun = true;
       lane.size = message.bytes;
-      if (Attempt<void> done = PostPiece(at, &lane.size, sizeof lane.size, Piece::kSize); !done) {
-        return done;
-      }
+      STEPCAST_TRY(PostPiece(at, &lane.size, sizeof lane.size, Piece::kSize));
     }
     const int most = lane.open ? kMostPieces : lane.sends() ? kPiecesAhead : 0;
     while (lane.posted < message.bytes && lane.outstanding < most) {
@@ -426,7 +424,7 @@ Attempt<void> MpiExchange::PostPiece(std::size_t at, void* data, int bytes, Piec
   } else {
     result = MPI_Isend(data, bytes, MPI_BYTE, lane.peer, kTag, communicator_, &request);
   }
-  if (Attempt<void> done = CheckMpi(result, lane.sends() ? "send" : "receive"); !done) return done;
+  STEPCAST_TRY(CheckMpi(result, lane.sends() ? "send" : "receive"));
   pending_.push_back(request);
   requests_.push_back({.lane = at, .bytes = piece == Piece::kSize ? -1 : bytes});
   return {};
@@ -434,9 +432,7 @@ Attempt<void> MpiExchange::PostPiece(std::size_t at, void* data, int bytes, Piec
 
 Attempt<void> MpiExchange::Complete(const Request& request, const MPI_Status& status) {
   Lane& lane = lanes_[request.lane];
-  if (Attempt<void> done = CheckMpi(status.MPI_ERROR, lane.sends() ? "send" : "receive"); !done) {
-    return done;
-  }
+  STEPCAST_TRY(CheckMpi(status.MPI_ERROR, lane.sends() ? "send" : "receive"));
   if (request.bytes >= 0) {
     --lane.outstanding;
     return {};

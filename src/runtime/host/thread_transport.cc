@@ -84,7 +84,7 @@ Attempt<void> Meeting::Meet() {
 
 Attempt<void> Meeting::Run(int position, const CollectiveCall& call) {
   calls_[static_cast<std::size_t>(position)] = call;
-  if (Attempt<void> met = Meet(); !met) return met;
+  STEPCAST_TRY(Meet());
   bool agree = true;
   for (const CollectiveCall& other : calls_) {
     agree = agree && other.kind == call.kind && other.type == call.type &&
@@ -93,7 +93,7 @@ Attempt<void> Meeting::Run(int position, const CollectiveCall& call) {
   }
   if (agree) Work(position);
   // Other members may read this rank's buffers until all are done.
-  if (Attempt<void> met = Meet(); !met) return met;
+  STEPCAST_TRY(Meet());
   if (!agree) {
     return tl::unexpected(Failure{"the members of the communicator called different collectives"});
   }
@@ -316,20 +316,17 @@ Attempt<std::unique_ptr<Transport>> ConnectThreads(Job& job) {
     std::erase_if(Registry(), [](const auto& entry) { return entry.second.expired(); });
     Registry()[name] = hub;
   }
-  Attempt<std::string> heard = job.Broadcast(name);
-  if (!heard) return tl::unexpected(heard.error());
+  STEPCAST_TAKE(std::string heard, job.Broadcast(name));
   if (place.rank != 0) {
     const std::lock_guard lock(registry_mutex);
-    const auto found = Registry().find(*heard);
+    const auto found = Registry().find(heard);
     if (found != Registry().end()) hub = found->second.lock();
   }
-  const Attempt<std::vector<std::string>> found = job.Gather(hub != nullptr ? "y" : "n");
-  if (!found) return tl::unexpected(found.error());
-  const bool all = std::all_of(found->begin(), found->end(),
+  STEPCAST_TAKE(const std::vector<std::string> found, job.Gather(hub != nullptr ? "y" : "n"));
+  const bool all = std::all_of(found.begin(), found.end(),
                                [](const std::string& answer) { return answer == "y"; });
-  const Attempt<std::string> together = job.Broadcast(all ? "y" : "n");
-  if (!together) return tl::unexpected(together.error());
-  if (*together != "y") return nullptr;
+  STEPCAST_TAKE(const std::string together, job.Broadcast(all ? "y" : "n"));
+  if (together != "y") return nullptr;
   return std::make_unique<ThreadTransport>(std::move(hub), place.rank);
 }
 

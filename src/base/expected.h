@@ -1,0 +1,27 @@
+#pragma once
+
+#include <utility>
+
+#include "tl/expected.hpp"
+
+// Pass on the error of a tl::expected from a function that returns a tl::expected with the same
+// type of error.
+
+// Returns from the enclosing function if the result of `expression` is an error.
+#define STEPCAST_TRY(...)                                       \
+  do {                                                          \
+    if (auto attempt = (__VA_ARGS__); !attempt) {               \
+      return ::tl::make_unexpected(std::move(attempt).error()); \
+    }                                                           \
+  } while (false)
+
+// Declares or assigns `target` from the value of an expression's result, or returns from the
+// enclosing function if the result is an error: STEPCAST_TAKE(const int size, SizeOf(file));
+#define STEPCAST_TAKE(target, ...) \
+  STEPCAST_TAKE_AS(STEPCAST_JOIN(attempt_, __LINE__), target, (__VA_ARGS__))
+#define STEPCAST_TAKE_AS(attempt, target, expression)                     \
+  auto attempt = expression;                                              \
+  if (!attempt) return ::tl::make_unexpected(std::move(attempt).error()); \
+  target = *std::move(attempt)
+#define STEPCAST_JOIN(name, line) STEPCAST_JOIN_EXPANDED(name, line)
+#define STEPCAST_JOIN_EXPANDED(name, line) name##line
