@@ -77,8 +77,8 @@ TEST(Library, SweepsAndCompares) {
 // On the eight GPUs that there are, fewer data-parallel ranks leave the others idle, and a row says
 // how: simulated with its settings, it is the same.
 TEST(Library, SweepsOverTheDataParallelDegree) {
-  const auto sweeping = Sweep({.path = kDdp}, {"parallelism.data=1,2,4,8,16",
-                                               "data_parallel.bucket_size=1MiB,25MiB"});
+  const auto sweeping = Sweep(
+      {.path = kDdp}, {"parallelism.data=1,2,4,8,16", "data_parallel.bucket_size=1MiB,25MiB"});
   ASSERT_TRUE(sweeping.has_value());
   ASSERT_EQ(sweeping->rows.size(), 10u);
   for (const SweepRow& row : sweeping->rows) {

@@ -480,10 +480,10 @@ Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Option
       if (!before) {
         told = "refused: the file is damaged, or it does not contain the state of a calibration";
       } else if (before->binding() != state.binding()) {
-        told =
-            fmt::format("refused: the machine or the options differ from the machine and the "
-                        "options of the file ({})",
-                        before->binding());
+        told = fmt::format(
+            "refused: the machine or the options differ from the machine and the "
+            "options of the file ({})",
+            before->binding());
       } else {
         state = *std::move(before);
       }

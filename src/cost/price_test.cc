@@ -291,11 +291,10 @@ TEST(PricesTest, WhatTheFirstIsSentBeyondOthersHasItsLinksForItself) {
   program.collectives[1].loads = AllToAllLoads::Of(1.5, 4, AllToAllLoads::First::kReceivesMost);
   Scenario scenario = FlatScenario(4);
   calibration::Calibration profile;
-  profile.collectives = {
-      TableOf(CollectiveKind::kAllToAll, 4,
-              {{KiB(1), Microseconds(1)}, {Bytes(1'000'000), Milliseconds(1)}}),
-      TableOf(CollectiveKind::kSendRecv, 2,
-              {{KiB(1), Microseconds(1)}, {Bytes(1'000'000), Milliseconds(1)}})};
+  profile.collectives = {TableOf(CollectiveKind::kAllToAll, 4,
+                                 {{KiB(1), Microseconds(1)}, {Bytes(1'000'000), Milliseconds(1)}}),
+                         TableOf(CollectiveKind::kSendRecv, 2,
+                                 {{KiB(1), Microseconds(1)}, {Bytes(1'000'000), Milliseconds(1)}})};
   SetProfile(scenario, profile);
   const Prices prices = MustPrice(program, scenario);
   EXPECT_EQ(prices.collectives[0].demand.uncontended(), Milliseconds(8));

@@ -264,8 +264,9 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
     return CannotRun("the emitted module does not support pipeline stages (parallelism.pipeline)");
   }
   if (scenario.plan.parallelism.tensor > 1) {
-    return CannotRun("the emitted module shards only over data-parallel ranks "
-                     "(parallelism.tensor)");
+    return CannotRun(
+        "the emitted module shards only over data-parallel ranks "
+        "(parallelism.tensor)");
   }
   if (scenario.plan.parallelism.context > 1) {
     return CannotRun(

@@ -102,7 +102,8 @@ class Checker {
     if (!(wrong > 0)) return;
     Report("nccl-tests.wrong-results", location,
            fmt::format("nccl-tests reported wrong results for messages of {} B: the number of "
-                       "wrong results is {}", size.count(), wrong),
+                       "wrong results is {}",
+                       size.count(), wrong),
            "find the cause of the wrong results, and repeat the measurement: the times cannot be "
            "used for a calibration");
   }

@@ -258,7 +258,8 @@ class Reader : TopologyImport {
     if (name != "system") {
       Report("topology.not-nccl", LocationOf(root_),
              fmt::format("the root element of a topology must be <system>, not "
-                         "<{}>", Quoted(name, "")),
+                         "<{}>",
+                         Quoted(name, "")),
              name == "graphs" ? "the file was written with NCCL_GRAPH_DUMP_FILE; use the file that "
                                 "NCCL writes if NCCL_TOPO_DUMP_FILE is set"
                               : "use the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set");

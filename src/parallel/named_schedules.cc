@@ -244,8 +244,8 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
     return ShapeMistake{
         Number::kMicroBatches,
         fmt::format("the number of micro-batches must be a multiple of {} in this schedule, but is "
-                    "{}", group,
-                    shape.micro_batches),
+                    "{}",
+                    group, shape.micro_batches),
         "use a number of micro-batches that is a multiple of the number of pipeline stages"};
   }
   return ShapeMistake{
@@ -273,7 +273,8 @@ std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
     return ShapeMistake{
         Number::kStages,
         fmt::format("the schedule needs an even number of stages, but the number of stages is "
-                    "{}", shape.stages),
+                    "{}",
+                    shape.stages),
         "use an even number of stages, or the schedule dualpipe_v"};
   }
   if (shape.micro_batches % 2 != 0) {

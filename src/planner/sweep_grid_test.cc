@@ -56,8 +56,9 @@ TEST(SweepAxisTest, ValuesMayHoldAnEqualsSign) {
 TEST(SweepAxisTest, MistakesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "the value of --vary must consist of a key and its values: ''"},
-      {"training.precision", "the value of --vary must consist of a key and its values: "
-                             "'training.precision'"},
+      {"training.precision",
+       "the value of --vary must consist of a key and its values: "
+       "'training.precision'"},
       {"=1,2", "the value of --vary must consist of a key and its values: '=1,2'"},
       {"training.precision=", "--vary has no values for 'training.precision'"},
       {"training.precision=  ", "--vary has no values for 'training.precision'"},

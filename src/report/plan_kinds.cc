@@ -279,11 +279,12 @@ std::string LayoutAnswerText(const PlanReport& report) {
     if (LackedBy(report.goal, *answer.nearest) <= Bytes(0)) {
       return out + "  no plan that has the layout and fits was found in the given time\n\n";
     }
-    return out + fmt::format("  no plan with the layout fits; the nearest plan, {} {}, needs {}{} "
-                             "more memory\n\n",
-                             LayoutText(answer.nearest->values), SettingsInShort(*answer.nearest),
-                             answer.nearest->simulated ? "" : "at least ",
-                             FormatBytes(LackedBy(report.goal, *answer.nearest)));
+    return out + fmt::format(
+                     "  no plan with the layout fits; the nearest plan, {} {}, needs {}{} "
+                     "more memory\n\n",
+                     LayoutText(answer.nearest->values), SettingsInShort(*answer.nearest),
+                     answer.nearest->simulated ? "" : "at least ",
+                     FormatBytes(LackedBy(report.goal, *answer.nearest)));
   }
   out += fmt::format("  the best plan with the layout: {}, {}: {} ms\n",
                      LayoutText(answer.best->values), SettingsInShort(*answer.best),

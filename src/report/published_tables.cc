@@ -357,8 +357,9 @@ PublishedTable Residuals(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "Remaining errors of fit rows",
       .columns = {{"GPU", kLeft}, {"residual", kLeft}, {"cases"}, {"median %"}},
-      .note = "The values under `residuals` in calibration profiles are derived from the errors in "
-              "the table."};
+      .note =
+          "The values under `residuals` in calibration profiles are derived from the errors in "
+          "the table."};
   for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
     table.rows.push_back(
         {residual.gpu, residual.of, fmt::format("{}", residual.cases), PerCent(residual.median)});

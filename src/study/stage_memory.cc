@@ -50,13 +50,13 @@ report::StageMemory OtherStage(const MemoryQuestion& question, const scenario::S
 }
 
 Diagnostic GivenActivations(const MemoryQuestion& question) {
-  return {"command.no-micro-batch",
-          {"command line", 0, 0},
-          fmt::format(
-              "the model of {} is a layer list, whose activation sizes are valid for only one "
-              "micro-batch size",
-              Quoted(question.scenario)),
-          "omit --max-micro-batch, or use a model file with the dimensions of the model"};
+  return {
+      "command.no-micro-batch",
+      {"command line", 0, 0},
+      fmt::format("the model of {} is a layer list, whose activation sizes are valid for only one "
+                  "micro-batch size",
+                  Quoted(question.scenario)),
+      "omit --max-micro-batch, or use a model file with the dimensions of the model"};
 }
 
 }  // namespace

@@ -46,9 +46,9 @@ scenario::Scenario With(scenario::Scenario scenario, const calibration::Calibrat
 TEST(TracedRatesTest, LearnsHowMuchLongerKernelsTake) {
   const scenario::Scenario scenario = Gpt2();
   const forecast::Run plain = RunWith(scenario, 1), slow = RunWith(scenario, 1.3);
-  const TracedRates rates = LearnRates(
-      scenario, plain, "test",
-      {.number = 2, .ranks = {validate::EventsOf(slow, slow.classes[0])}, .notes = {}});
+  const TracedRates rates =
+      LearnRates(scenario, plain, "test",
+                 {.number = 2, .ranks = {validate::EventsOf(slow, slow.classes[0])}, .notes = {}});
   ASSERT_EQ(rates.report.rates.size(), 4u);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(rates.report.rates[i].factor(), 1.3, 0.01) << rates.report.rates[i].part;

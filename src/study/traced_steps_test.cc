@@ -85,8 +85,8 @@ TEST_F(TracedStepsTest, ReadsTheTraceOfAForecastBack) {
   EXPECT_LT(std::abs(causes.remainder.seconds()), 1e-3 * step);
 }
 
-// PyTorch's trace has the steps on the host, and the libraries' names. Microseconds. The device ends
-// what was launched in the steps at 1130, 2145 and 3190.
+// PyTorch's trace has the steps on the host, and the libraries' names. Microseconds. The device
+// ends what was launched in the steps at 1130, 2145 and 3190.
 TEST_F(TracedStepsTest, ReadsATraceOfPyTorch) {
   std::string events;
   int correlation = 0;
@@ -122,8 +122,8 @@ TEST_F(TracedStepsTest, ReadsATraceOfPyTorch) {
   const auto traced = ReadTracedSteps(
       Write("rank3.json", fmt::format("{{\"traceEvents\": [\n{}\n]}}", events)), run, 8);
   ASSERT_TRUE(traced.has_value()) << Format(traced.error());
-  // The first is left out; of the others, from 1130 to 2145 and from 2145 to 3190, the median is the
-  // lower.
+  // The first is left out; of the others, from 1130 to 2145 and from 2145 to 3190, the median is
+  // the lower.
   EXPECT_EQ(traced->number, 1);
   ASSERT_EQ(traced->ranks.size(), 1u);
   const validate::RankStep& step = traced->ranks[0];

@@ -744,11 +744,11 @@ Result<std::vector<std::string>> DataFiles(const std::string& folder, std::strin
     if (entry->path().extension() == ".yaml") files.push_back(entry->path().string());
   }
   if (files.empty()) {
-    return tl::unexpected(Diagnostics{
-        {"file.not-found",
-         {path, 0, 0},
-         fmt::format("there are no {}", contents),
-         "set STEPCAST_DATA to the folder that contains 'calibration/'"}});
+    return tl::unexpected(
+        Diagnostics{{"file.not-found",
+                     {path, 0, 0},
+                     fmt::format("there are no {}", contents),
+                     "set STEPCAST_DATA to the folder that contains 'calibration/'"}});
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -96,8 +96,8 @@ TEST(StepCausesTest, ALateHostIsLoadingOrLaunching) {
   EXPECT_EQ(Accounted(causes), causes.difference());
 }
 
-// NCCL's kernel waits inside for other ranks: 5 ms on this rank, and none on the other, whose kernel
-// begins later and takes 8 ms.
+// NCCL's kernel waits inside for other ranks: 5 ms on this rank, and none on the other, whose
+// kernel begins later and takes 8 ms.
 TEST(StepCausesTest, WaitingInsideACollectiveIsImbalance) {
   RankStep own = Plain(), other = Plain();
   own.end = other.end = Ms(23);
@@ -177,7 +177,8 @@ struct Job {
   }
 };
 
-// GPT-2 on four nodes of eight A100, and with one sample and gradients tensor by tensor on 64 nodes.
+// GPT-2 on four nodes of eight A100, and with one sample and gradients tensor by tensor on 64
+// nodes.
 const Job kGpt2{"scenarios/gpt2-ddp/scenario.yaml", {"cluster.nodes=4", "parallelism.data=32"}};
 const Job kManyRanks{"scenarios/gpt2-ddp/scenario.yaml",
                      {"cluster.nodes=64", "parallelism.data=512", "training.micro_batch_size=1",
@@ -247,9 +248,7 @@ TEST(StepCausesTest, SlowRank) {
   EXPECT_EQ(CausesOf(kGpt2.RunWith({}), TracesOf(kGpt2.RunWith({kSlowRank}))).slowest_rank, 0);
 }
 
-TEST(StepCausesTest, SlowLoader) {
-  ExpectCauses(kGpt2, {{CauseKind::kDataLoading, kSlowLoader}});
-}
+TEST(StepCausesTest, SlowLoader) { ExpectCauses(kGpt2, {{CauseKind::kDataLoading, kSlowLoader}}); }
 
 TEST(StepCausesTest, SmallBuckets) {
   ExpectCauses(kManyRanks, {{CauseKind::kCommunication, kSmallBuckets}});
@@ -270,13 +269,13 @@ TEST(StepCausesTest, SlowKernelsAndSlowLink) {
 }
 
 TEST(StepCausesTest, SlowKernelsAndSlowLoader) {
-  ExpectCauses(kGpt2, {{CauseKind::kProducts, SlowProducts(150)},
-                       {CauseKind::kDataLoading, kSlowLoader}});
+  ExpectCauses(kGpt2,
+               {{CauseKind::kProducts, SlowProducts(150)}, {CauseKind::kDataLoading, kSlowLoader}});
 }
 
 TEST(StepCausesTest, SlowKernelsAndSlowRank) {
-  ExpectCauses(kGpt2, {{CauseKind::kProducts, SlowProducts(150)},
-                       {CauseKind::kImbalance, kSlowRank}});
+  ExpectCauses(kGpt2,
+               {{CauseKind::kProducts, SlowProducts(150)}, {CauseKind::kImbalance, kSlowRank}});
 }
 
 TEST(StepCausesTest, SlowRankAndSlowLink) {
