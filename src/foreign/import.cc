@@ -584,10 +584,11 @@ class Importer {
   void TakeOutIdleActivation() {
     const char* const key = "training.activation_function";
     const Entry* const kernels = draft_.Find(key);
+    if (kernels == nullptr || kernels->value != "huggingface" || !kernels->location.file.empty()) {
+      return;  // not assumed
+    }
     const auto model = ArchitectureNamed();
-    const bool assumed =
-        kernels != nullptr && kernels->value == "huggingface" && kernels->location.file.empty();
-    if (assumed && model && model::IsGated(model->activator)) draft_.TakeOut(key);
+    if (model && model::IsGated(model->activator)) draft_.TakeOut(key);
   }
 
   // For a model without other files.

@@ -102,10 +102,10 @@ void ReadCopies(Reading& reading, std::string_view option, std::int64_t copies,
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(
-        option,
-        "the number of ranks that share one copy of the states depends on the number of GPUs",
-        "add the cluster: --cluster NAME --nodes N");
+    reading.Wrong(option,
+                  "the number of ranks that store one copy of the states together depends on the "
+                  "number of GPUs",
+                  "add the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, option,

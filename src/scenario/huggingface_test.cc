@@ -155,7 +155,7 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
        "multi-token prediction is not supported for this model_type: 'num_nextn_predict_layers' is "
        "1"},
       {"\"sliding_window\": 4096",
-       "models with the same model_type have no attention window: 'sliding_window' is 4096"},
+       "models of this model_type have no attention window: 'sliding_window' is 4096"},
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
        "layers of type 'linear_attention' are not supported: 'layer_types' is an array"},
       {"\"attention_chunk_size\": 8192",
