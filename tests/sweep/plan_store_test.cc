@@ -218,7 +218,7 @@ TEST_F(PlanStoreTest, WhatIsNotThisScenariosStoreIsRefused) {
   ASSERT_EQ(sqlite3_exec(connection, "PRAGMA user_version=9", nullptr, nullptr, nullptr),
             SQLITE_OK);
   sqlite3_close(connection);
-  refused(Stored(""), "reads version 2 of the store's format, not 9");
+  refused(Stored(""), "reads version 2 of the store's format, not version 9");
   refused(Command("--store /none/results.sqlite"), "the store cannot be written");
   // Results of a wrong scenario are not stored for the correct one.
   const std::string other = folder_ + "/other.sqlite";
