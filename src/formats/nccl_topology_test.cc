@@ -206,8 +206,9 @@ TEST(NcclTopology, NvLinksThatAreNotListedAreAskedFor) {
   const auto four = read(4, MissingNvLinks::kAssume);
   ASSERT_TRUE(four.has_value()) << Format(four.error());
   EXPECT_EQ(four->node_type.Count(DeviceKind::kNvSwitch), 0);
-  EXPECT_TRUE(
-      Noted(*four, "Assumed: the 18 links of a h100-sxm, divided equally among the other GPUs"));
+  EXPECT_TRUE(Noted(*four,
+                    "Assumed: the 18 links of a GPU of type h100-sxm, divided equally among the "
+                    "other GPUs"));
   const auto eight = read(8, MissingNvLinks::kAssume);
   ASSERT_TRUE(eight.has_value()) << Format(eight.error());
   EXPECT_EQ(eight->node_type.Count(DeviceKind::kNvSwitch), 1);
