@@ -527,13 +527,13 @@ TEST_F(MainTest, CompareNamesTheOptionOfAMistake) {
 
 TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--headroom '100 GiB'", "the memory of a device (1 GiB): '100 GiB'"},
+      {"--headroom '100 GiB'", "the memory of a device (1 GiB), but is '100 GiB'"},
       {"--deadline 200d", "--deadline needs the number of training tokens (--tokens)"},
       {"--tokens 15X", "the value of --tokens must be a number of tokens: '15X'"},
       {"--price free", "the price must be a number larger than 0: 'free'"},
       {"--tokens 1B --availability 110%",
        "the availability must be larger than 0 and at most 1: '110%'"},
-      {"--framework ddp,ddp", "--framework has this framework twice: 'ddp'"},
+      {"--framework ddp,ddp", "--framework lists the same framework twice: 'ddp'"},
       {"--framework ddp --vary data_parallel.prefetch=1",
        "no framework in the search supports this setting: 'data_parallel.prefetch'"},
       {"--framework ddp --vary data_parallel.zero_stage=3",
