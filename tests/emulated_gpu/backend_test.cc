@@ -301,7 +301,7 @@ TEST(CudaBackend, ARankWithoutAGpuOfItsOwnIsNamed) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::string& one : said) {
-    EXPECT_NE(one.find("every rank needs a separate GPU, but rank 1 has none"), std::string::npos)
+    EXPECT_NE(one.find("every rank needs a separate GPU, but rank 1 has no GPU"), std::string::npos)
         << one;
   }
 }
