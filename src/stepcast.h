@@ -31,8 +31,8 @@ struct Failure {
 template <typename T>
 using Answer = tl::expected<T, Failure>;
 
-// A scenario or a plan.json: the path of a file or, if `path` is empty, its text, which positions
-// refer to as `title`. `set` changes settings, like --set.
+// A scenario or a plan.json: a file at `path` or, if `path` is empty, the text itself. Positions in
+// errors then name the text by `title`. `set` changes settings, like --set.
 struct Input {
   std::string path;
   std::string text{};

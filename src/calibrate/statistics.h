@@ -29,7 +29,7 @@ struct Summary {
 // Returns the summary of samples. Requires at least one sample.
 Summary Summarise(const std::vector<double>& samples);
 
-// Returns the relative uncertainty of the median: the standard error 1.253 s / sqrt(n) of n
+// Returns the relative uncertainty of the median: the standard error 1.253 x s / sqrt(n) of n
 // normally distributed values, whose median absolute deviation is s / 1.483.
 double Uncertainty(const Summary& summary);
 
@@ -41,8 +41,8 @@ struct Line {
 };
 
 // Fits a line by the Theil-Sen estimator. The slope is the median of the slopes between all pairs
-// of points, and `at_zero` is the median of y - slope x. Up to 29 % of the points may be outliers.
-// Requires two points with different x. Takes quadratic time.
+// of points, and `at_zero` is the median of y minus slope times x. Up to 29 % of the points may be
+// outliers. Requires two points with different x. Takes quadratic time.
 Line FitLine(const std::vector<std::pair<double, double>>& points);
 
 // Fits a start-up cost and a rate to points of size and time. The first fit is a Theil-Sen line

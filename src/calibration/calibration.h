@@ -29,7 +29,7 @@
 namespace stepcast::calibration {
 
 // The fraction of the device's peak that matrix multiplications of one data type achieve. A
-// multiplication of `flops` takes (flops + half_flops) / (max_efficiency peak). At half_flops, it
+// multiplication of `flops` takes (flops + half_flops) / (max_efficiency x peak). At half_flops, it
 // reaches half of max_efficiency, because the device is partly filled. The parameters are fitted by
 // a straight line to measured times. All zero: no data for this data type.
 struct GemmEfficiency {
@@ -140,7 +140,8 @@ using AttentionSurface = std::vector<AttentionCurve>;
 // values on three ascending axes. All empty: not measured.
 struct GemmSurface {
   std::vector<std::int64_t> m, n, k;
-  std::vector<Time> times;  // the time of (m[a], n[b], k[c]) is at (a n.size() + b) k.size() + c
+  // The time of (m[a], n[b], k[c]) is at index (a x n.size() + b) x k.size() + c.
+  std::vector<Time> times;
   bool empty() const { return times.empty(); }
   Time at(std::size_t a, std::size_t b, std::size_t c) const {
     return times[(a * n.size() + b) * k.size() + c];

@@ -14,7 +14,7 @@ namespace stepcast::collective {
 // to the switch, which copies it to all GPUs.
 //
 // A rank sends (1 + 1/g) S to the switch: its contribution, and its block of the result. (A ring
-// sends 2 (n - 1)/n S.) With g ranks per node, rank m g + h is head h of node m. Participant
+// sends 2 (n - 1) / n x S.) With g ranks per node, rank m g + h is head h of node m. Participant
 // ranks() + m is node m's switch. A rank has these lanes:
 //
 //   scatter: sends the rank's contribution for every head to the switch.

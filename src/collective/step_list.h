@@ -65,8 +65,8 @@ class Partition {
 // No rank or worker to receive from or send to.
 inline constexpr std::int32_t kNobody = -1;
 
-// Part `part` of `count` blocks: block, block + stride, block + 2 stride, ..., modulo the number of
-// blocks.
+// Part `part` of `count` blocks: block, block + stride, block + 2 x stride, ..., modulo the number
+// of blocks.
 struct Chunk {
   std::int32_t block = 0;
   std::int32_t stride = 0;

@@ -82,15 +82,15 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 // ranks on n nodes and S bytes as in nccl-tests. docs/collectives.md derives the table:
 //
 //  algorithm             steps (latency)   sent and received by the busiest rank
-//  ring all-reduce       2 (N - 1)         2 (N - 1) / N S
-//  ring reduce-scatter,  N - 1             (N - 1) / N S
+//  ring all-reduce       2 (N - 1)         2 (N - 1) / N x S
+//  ring reduce-scatter,  N - 1             (N - 1) / N x S
 //       all-gather
 //  ring broadcast        N - 1             S          (pipelined: chunks follow one another)
 //  tree all-reduce       2 depth           2 S        (double binary tree, both directions)
 //  tree broadcast        depth             S
 //  reduce                as broadcast, backwards
-//  all-to-all            1                 (N - 1) / N S      (pairwise: all at once)
-//  scatter, gather       1                 (N - 1) / N S      (the root)
+//  all-to-all            1                 (N - 1) / N x S    (pairwise: all at once)
+//  scatter, gather       1                 (N - 1) / N x S    (the root)
 //  send_recv             1                 S
 //
 // Reduce-scatter and all-gather have no tree algorithm and always run as rings.
@@ -135,24 +135,24 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 
 // Returns the mean number of bytes that a rank of the group sends, for ring and tree. Zero for one
 // rank.
-//   all-reduce: 2 (N - 1) / N S
-//   scatter, gather: (N - 1) / N^2 S
+//   all-reduce: 2 (N - 1) / N x S
+//   scatter, gather: (N - 1) / N^2 x S
 //   send_recv: S
-//   other kinds: (N - 1) / N S
+//   other kinds: (N - 1) / N x S
 double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 
 // Returns a lower bound for the time of a collective over the ring's links, at raw bandwidth B.
 // Zero for one rank or an unknown bandwidth.
-//   all-reduce: 2 (N - 1) / N S / B
-//   reduce-scatter, all-gather: (N - 1) / N S / B
+//   all-reduce: 2 (N - 1) / N x S / B
+//   reduce-scatter, all-gather: (N - 1) / N x S / B
 //   broadcast, reduce: S / B
 //   exchanges, which do not use the ring: FastestExchangeTimes
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // Returns a lower bound for measured times. On a flat cluster and for exchanges, it is
 // BandwidthBound. On a real topology, switches may reduce and copy. The bound is then the time of
-// the data that each rank, or each of several nodes, must send over raw bandwidth: (N - 1) / N S or
-// (n - 1) / n S, or S for broadcast and reduce.
+// the data that each rank, or each of several nodes, must send over raw bandwidth: (N - 1) / N x S
+// or (n - 1) / n x S, or S for broadcast and reduce.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // Returns the modeled price of a collective. Requires path.ranks = 1, or path.ring_bandwidth > 0

@@ -8,8 +8,8 @@
 #include "src/base/rates.h"
 #include "src/base/time.h"
 
-// Computes quotients of cost formulas in integers, and rounds up only the result. For example, 2 (N
-// - 1) / N S / B is exact to the picosecond for every N.
+// Computes quotients of cost formulas in integers, and rounds up only the result. For example,
+// 2 (N - 1) / N x S / B is exact to the picosecond for every N.
 namespace stepcast::cost {
 
 // The longest time of an operation. Longer times are reduced to this value, so that a Time does not

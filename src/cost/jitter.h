@@ -11,14 +11,14 @@
 //   - If devices differ permanently (KernelCosts::variation), the step takes the time of the
 //     slowest device (device_speed.h).
 //   - If kernels differ from launch to launch (KernelCosts::jitter), the differences partly average
-//     out. The time of k launches of time t each has the standard deviation jitter t sqrt(k). n
+//     out. The time of k launches of time t each has the standard deviation jitter x t x sqrt(k). n
 //     ranks that then synchronize wait for the expected maximum of n such sums:
 //
-//  jitter sqrt(sum of t^2) q(n)
+//  jitter x sqrt(sum of t^2) x q(n)
 //
 // q(n) is the expected maximum of n standard normal numbers (device_speed.h).
 //
-// Relative to k t, this wait decreases with the number of kernels between synchronizations. It is
+// Relative to k x t, this wait decreases with the number of kernels between synchronizations. It is
 // large with tensor parallelism (two synchronizations per layer) and small with data parallelism
 // (one per step). Ranks synchronize when kernels wait for a collective, so the sum starts at the
 // previous such collective.

@@ -70,9 +70,10 @@ namespace stepcast::cost {
 //  tiles     = batch x ceil(m / tile_m) x ceil(n / tile_n) x parts
 //  waves     = ceil(tiles / multiprocessors); the last of several waves costs the fraction of it
 //              that has tiles, plus `last_wave` times the remaining fraction
-//  one wave  = 2 tile_m tile_n (k / parts + fill)
+//  one wave  = 2 x tile_m x tile_n x (k / parts + fill)
 //              / (peak / multiprocessors x efficiency of the shape)
-//  summation = start_latency + 8 batch m n parts bytes x `split` / achieved memory bandwidth
+//  summation = start_latency
+//              + 8 x batch x m x n x parts bytes x `split` / achieved memory bandwidth
 //
 // `fill` is the time to load the pipeline and store the tile. If the tile is added to FP32 values,
 // add_fill is added, because four times as many bytes are read and stored. The model assumes that

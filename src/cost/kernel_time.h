@@ -122,7 +122,7 @@ PaddedProduct Padded(const Kernel& product);
 // The limit L applies to the mean power of kernels that alternate within milliseconds. If
 // memory-bound kernels draw W < L, the other kernels may draw
 //
-//   L + (L - W) M / (A / c)
+//   L + (L - W) x M / (A / c)
 //
 // A is the time of multiplications and attention at full clock. A / c is their time at the
 // sustained clock c. M is the time of all other kernels, which does not depend on the clock.

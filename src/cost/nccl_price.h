@@ -41,8 +41,8 @@
 //    ranks. Beyond the largest number of ranks, it approaches 1 within kFadeDoublings doublings.
 //    For groups on several nodes, curves must have the same ranks per node. Curves of rings on
 //    direct NVLinks do not apply if other GPUs relay the ring. Provenance: transferred.
-//   4. The profile's law, from the tuner's latency and bandwidth. For point-to-point messages, from
-//      latency and bandwidth of nccl/exchange.h and the constants of LL or Simple.
+//   4. The profile's law, from the tuner's latency and bandwidth. For point-to-point messages, the
+//      law uses latency and bandwidth of nccl/exchange.h and the constants of LL or Simple.
 //      Provenance: modelled.
 //
 // A factor describes the law's error with or without reduction in a switch. Only the sizes of a

@@ -85,7 +85,7 @@ double MeanThroughput(const SpareNodes& pool);
 // Each input has a most favorable, a likely and a least favorable value.
 //
 //   Llama 3    Llama Team 2024, arXiv 2407.21783: 16,384 H100, 54 days, 466 interruptions, 419 of
-//              them unexpected, 78 % of these by hardware; more than 90 % effective
+//              them unexpected, 78 % of these by hardware; more than 90 % of the time effective
 //   RSC        Kokolis et al. 2024, arXiv 2410.21680 (HPCA 2025): two clusters of A100, 11 months
 //   BLOOM      bigscience-workshop/bigscience@e726b15982fa train/tr11-176B-ml/chronicles.md: 48
 //              nodes of 8 A100

@@ -70,8 +70,9 @@ class MarkedOperations {
 // arguments must outlive the object.
 class StepForecast {
  public:
-  // `frees` are the deferred frees of each class in `priced`. `shorter` is null if `priced` are the
-  // scenario's classes; otherwise, it is the shorter step that `priced` represents.
+  // `frees` has the deferred frees of each class in `priced`. If `priced` are the classes of a
+  // shorter step, `shorter` describes this step. If they are the scenario's own classes, `shorter`
+  // is null.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
                const ShorterStep* shorter, simulate::Simulator& simulator,

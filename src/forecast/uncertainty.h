@@ -36,7 +36,8 @@
 //     twice as large.
 //
 // Collectives hidden behind kernels contribute zero, even if longer collectives would be exposed.
-// 90 % of measurements are expected within 1.645 s of the forecast (s from the formula).
+// 90 % of measurements are expected to differ from the forecast by at most 1.645 x s, where s is
+// from the formula.
 namespace stepcast::forecast {
 
 // The parts of a step's time by kind of operation, with the names of their residuals.
@@ -92,12 +93,14 @@ inline constexpr double kMemoryResidual = 0.063;
 // Returns the probability that a caching allocator reserves at most `available` bytes if the
 // forecast is `reserved`.
 //
-// The relative error is modeled as a Cauchy distribution. For half of the published peaks, the
-// error is at most 1.9 %; for 90 %, at most 13 %. This ratio of 7 is near the ratio of a Cauchy
-// distribution (6.3), and far from the ratio of a normal distribution (2.4). The median is 0.1 %
-// below the forecast, from published peaks that fill half to four fifths of their device. The scale
-// is chosen so that MemoryRange contains 90 %. For a check, see `stepcast validate published`,
-// "Probability that a peak fits" (docs/accuracy.md).
+// The relative error is modeled as a Cauchy distribution. Half of the published peaks have an error
+// of at most 1.9 %, and 90 % of the peaks have an error of at most 13 %. The ratio of these two
+// errors is 7. It is near the ratio for a Cauchy distribution (6.3), and far from the ratio for a
+// normal distribution (2.4). The median of the modeled peaks is 0.1 % below the forecast, like the
+// median of the published peaks that fill half to four fifths of their device. The scale is chosen
+// so that 90 % of the modeled peaks are at most half the width of MemoryRange away from the median.
+// For a check, see `stepcast validate published`, "Probability that a peak fits"
+// (docs/accuracy.md).
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 

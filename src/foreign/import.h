@@ -55,7 +55,7 @@ struct Imported {
 // 4}". Error: command.wrong-use.
 Result<std::string> ClusterOfGpus(const std::string& gpus);
 
-// Returns an error if both --gpus and --cluster or --nodes are set. Error: command.wrong-use.
+// Returns an error if --gpus is set together with --cluster or --nodes. Error: command.wrong-use.
 std::optional<Diagnostic> TwoClusters(const ImportRequest& request);
 
 // Imports the files. Errors:

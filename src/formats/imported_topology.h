@@ -117,9 +117,10 @@ inline topology::Fabric OneSwitch(Bandwidth port) {
 //   - A PCIe device without speed or width has NCCL's default of 8 GT/s or 16 lanes.
 //   - All CPUs of a host are linked with each other, at the bandwidth of their type.
 //   - A file for NCCL_TOPO_FILE may lack NVLinks, because NCCL detects them. The file is then
-//     rejected if the GPU type has NVLinks, unless options.missing_nvlinks is set. With kAssume, a
-//     node has all links of its GPUs: in a node of up to four GPUs, equally many to each other GPU;
-//     otherwise, to one switch that represents all switches.
+//     rejected if the GPU type has NVLinks, unless options.missing_nvlinks is set. With kAssume,
+//     every GPU has all links of its GPU type. In a node of up to four GPUs, they are divided
+//     equally among the other GPUs, if possible. Otherwise, they lead to one switch that represents
+//     all switches.
 //
 // Irrelevant attributes that NCCL writes are ignored; other unknown attributes are listed in the
 // notes.

@@ -72,7 +72,7 @@ Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const st
 // number of ranks and number of nodes. The time of several rows of the same size (in several logs
 // or cycles) is their mean.
 
-// Deduces the collective of a table from its columns and its ratio busbw / algbw (BusFactor), for
+// Deduces the collective of a table from the columns and the ratio busbw / algbw (BusFactor), for
 // logs without the program's name. The columns redop and root show whether there is a reduction and
 // a root.
 

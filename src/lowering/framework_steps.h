@@ -172,9 +172,9 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //    gather buffer; all-gather; copy-out (compute stream) splits the buffer into full parameters.
 //    In forward, the all-gather streams wait for the copy-out of the unit before last, so a host
 //    that runs ahead overlaps one unit (implicit prefetch). This uses memory for three units. With
-//    prefetch 2 and more (explicit prefetch), so many units are unsharded ahead. With prefetch 0,
-//    the all-gather waits for the compute before it. In backward, `prefetch` units ahead are issued
-//    before the unit's gradient kernels.
+//    prefetch 2 and more (explicit prefetch), this number of units is unsharded ahead. With
+//    prefetch 0, the all-gather waits for the compute before it. In backward, `prefetch` units
+//    ahead are issued before the unit's gradient kernels.
 //  * After a unit's backward, its parameters are freed, and gradients are copied to the
 //    reduce-scatter buffer in reduce_dtype. The compute stream first waits for the previous
 //    reduce-scatter, so one buffer is in flight. Then: reduce-scatter; with hybrid sharding, an

@@ -59,7 +59,7 @@ class PassValues {
   // Copies the word to the outgoing message.
   void HandOn(Index sent);
   void ContinueBackward(int word);
-  // Returns the index, in the buffer of words, of the current pass's word. A caller that alternates
+  // Returns the index of the current pass's word in the buffer of words. A caller that alternates
   // between two passes must call SetPresent at each switch, with the index of the next pass.
   int present() const { return present_; }
   void SetPresent(int word) { present_ = word; }
@@ -88,12 +88,12 @@ class PassValues {
 
   const Place place_;
   ProgramBuilder& builder_;
-  // The buffer of words: one word per micro-batch in flight, followed by one word for backward (or,
-  // with `splits_`, one word per micro-batch in flight).
+  // The buffer of words. It has one word per micro-batch in flight, followed by one word for
+  // backward or, with `splits_`, by one word for the backward of each micro-batch in flight.
   Index words_ = program::kNone;
   bool splits_ = false;
   int in_flight_ = 0;
-  int present_ = 0;  // word of the pass that is being written
+  int present_ = 0;  // index of the current pass's word in the buffer of words
 };
 
 // Offload of blocks' activations to host memory between forward and backward.

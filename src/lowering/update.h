@@ -101,7 +101,7 @@ void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
 
 // Muon updates the matrices of blocks with the momentum of their gradients, made nearly orthogonal
 // by five Newton-Schulz steps (Jordan 2024). One step maps X (m x n, m <= n) to a X + (b A + c A A)
-// X with A = X X^T. A step needs matrix multiplications of 2 m m n, 2 m m m and 2 m m n operations.
+// X with A = X X^T. A step needs matrix multiplications of 2 m^2 n, 2 m^3 and 2 m^2 n operations.
 
 // Writes the update of the matrices (plan::TakesMuon), like WriteFrameworkUpdate. Returns the
 // remaining tensors, which AdamW must update.

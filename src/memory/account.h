@@ -54,8 +54,8 @@ inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
 // For 2 MiB, the calls take at least 29 + 2 + 38 us to create, map and enable access, and 34 + 23
 // us to unmap and release. (Source: Prabhu et al. 2024, "vAttention", arXiv 2405.04437, table 3,
 // A100.) In addition, each byte that is freed and allocated again takes 7 ps (7.5 ms per GiB). This
-// is the median of a fit to nine published steps with flushes; half of these steps are between 1.3
-// and 9.6 ps (docs/decisions.md).
+// value is the median over nine published steps with flushes. For half of these steps, the fitted
+// value is between 1.3 and 9.6 ps (docs/decisions.md).
 inline Time TimeOf(const DriverCalls& calls) {
   constexpr Time kAllocation = Microseconds(69), kFree = Microseconds(57);
   constexpr Time kByte = Picoseconds(7);

@@ -217,7 +217,7 @@ struct Architecture {
   // Whether all linear layers have one set of weights for rows of text and another set for all
   // other rows (Flux's double blocks).
   bool two_streams = false;
-  Modulation modulation{};             // modulation of the block; in a complete model: of its head
+  Modulation modulation{};             // the block's modulation; for a complete model, the head's
   bool norms_without_weights = false;  // norms have no weights, except the norms of queries, keys
                                        // and cross-attention
 

@@ -102,7 +102,7 @@ struct ModuleNames {
   // The module names of the tables of relative distances. `encoder_distances` belongs to the
   // encoder's blocks, and `distances` to all other blocks.
   std::string_view distances{}, encoder_distances{};
-  // Names for an encoder before a decoder: its blocks, its norm and the modules of its input.
+  // Names for an encoder before a decoder: the blocks, the norm and the modules of the input.
   std::string_view encoder_blocks{}, encoder_norm{}, encoder_input{}, encoder_input_halving{},
       encoder_positions{};
   // Names of cross-attention's modules.

@@ -136,7 +136,8 @@ class LayerOperators {
   // Enters a region of tensor parallelism (arXiv 1909.08053, 2205.05198). Between EnterColumns and
   // LeaveRows, each rank computes with its columns of the first weight and its rows of the second
   // weight. Returns the full activation on each rank. With sequence parallelism, an all-gather
-  // makes it; otherwise, the call has no cost. Without tensor parallelism, both functions return x.
+  // collects the full activation; otherwise, the call has no cost. Without tensor parallelism, both
+  // functions return x.
   //
   // Backward sums the ranks' gradients (reduce-scatter with sequence parallelism, otherwise
   // all-reduce). The region's weight gradients are issued after this sum and do not wait for it, as

@@ -53,8 +53,9 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
 
 // Returns, for each layer, the index of its work: of the layer's variant (layer_variant.h), or of
 // its entry in the layer list. `begins` has the first layer of each pipeline chunk, and `stages`
-// the stage of each chunk (empty: each stage has one chunk). The first checkpointed blocks are
-// counted in each chunk, a fraction of the blocks (Share) over all chunks of one stage.
+// the stage of each chunk (empty: each stage has one chunk). If the first blocks are checkpointed
+// (Share), they are counted in each chunk. If a fraction of the blocks is checkpointed, it is
+// counted over all chunks of one stage.
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
                               std::span<const int> begins = {}, std::span<const int> stages = {});
 

@@ -68,8 +68,8 @@ inline constexpr RecomputedModuleName kRecomputedModuleNames[] = {
 // selects block i, numbered from 1, if floor(i x part / of + 1/2) is larger than for block i - 1.
 // 1/2 selects every second block (foundation-model-stack/fms-fsdp,
 // fms_fsdp/policies/ac_handler.py). The fraction is counted over all pipeline chunks of a rank
-// (torchtitan's _layer_sac_count), the first blocks in each chunk (Megatron-LM's --recompute-method
-// block).
+// (torchtitan's _layer_sac_count), and the first blocks are counted in each chunk (Megatron-LM's
+// --recompute-method block).
 struct Share {
   std::int64_t part = 1, of = 1;  // 1 <= part <= of
   std::int64_t first = 0;         // if not 0, selects this number of blocks, and `part` is ignored

@@ -18,7 +18,8 @@
 // The order of kernels and the kept values follow Megatron-Core
 // (megatron/core/ssm/gated_delta_net.py, mamba_mixer.py @ d98e8a64ddf3) and flash-linear-attention
 // (fla/ops/gated_delta_rule, fla/ops/kda @ bc3b101dcb71). The FLOPs of the scans per token, with
-// chunks of C tokens, are:
+// chunks of C tokens, keys of dk elements, values of dv elements, and Mamba-2 states of P x N
+// numbers, are:
 //   delta rule, per value head: forward 6 dk dv + 2 C (3 dk + 2 dv); backward 16 dk dv + 2 C (8 dk
 //     + 5 dv) + 4 C^2, which recomputes the states
 //   Mamba-2: forward 4 P N + 2 C P per head and 2 C N per group; backward 2.5 times as many

@@ -18,13 +18,14 @@ namespace stepcast::model {
 //  Llama etc.   e (4h + 2 a d + 2 g d + 4f) + 8
 //  flash        4a more (log-sum-exp)
 //  norms of heads   (e d + 4) (a + g) more: their inputs, and a number for each head
-//  latent       e (2 q + 2 k + r + a (2 (p + r) + 2 v)) + 8 instead of e (2 a d + 2 g d); vectors
-//               of q and k, heads of p + r for queries and keys and of v for values
+//  latent       e (2 q + 2 k + r + a (2 (p + r) + 2 v)) + 8 instead of e (2 a d + 2 g d). The
+//               latent vectors have q and k elements. Heads have p + r elements for queries and
+//               for keys, and v elements for values
 //  norms after attention and feed-forward, besides those before   2 (e h + 4) more
-//  BERT         as GPT-2: the block's input feeds its products and its residual; kept are two sums
-//               and the first norm's result
+//  BERT         as GPT-2. The 4h elements are the block's input, two residual sums, and the first
+//               norm's result
 //  math         (e + [1 + e with attention dropout]) a s more; keys and values of grouped heads
-//               are repeated first, and the copies kept
+//               are repeated first, and the copies are kept
 //
 // The head keeps its input, the normalized input and the FP32 log-softmax. In 16 bits, (2 + 4 + 4 +
 // 4) bytes per token and vocabulary entry are alive at the peak of its backward. An encoder's head

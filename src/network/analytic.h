@@ -12,7 +12,7 @@ namespace stepcast::network {
 //
 // Overlapping loops (trees, chains, reduction in switches, point-to-point messages): connections
 // never wait for each other's links (traffic.h). A connection c with m messages of duration d per
-// loop is busy for p_c = m d per loop, and the loops form a pipeline. The time of one loop is its
+// loop is busy for p_c = m x d per loop, and the loops form a pipeline. The time of one loop is its
 // longest chain of messages. In a chain, a message that is forwarded takes d + latency; a message
 // that is followed by the next message of the same connection takes d. L loops take
 //      T = max over c of (the longest chain of one loop through c) + (L - 1) p_c.
@@ -25,11 +25,11 @@ namespace stepcast::network {
 // is extrapolated. The busy time of each connection is a lower bound.
 //
 // Large rings: a chain of messages moves around the ring. It has K = 2 (n - 1) L steps (half of
-// that for reduce-scatter and all-gather) of S slices each. A step takes the longer of two times:
-// the move to the next rank (latency + d), or the wait for the S previous slices at the same rank
-// (S d). The remaining slices of every loop are added. With equal latencies a and bandwidths B, the
-// time is 2 (n - 1) (a + S_total / (n B)), as in the textbook. The longest chain over n start ranks
-// is found by sums over the ring.
+// that for reduce-scatter and all-gather) of S slices each. A step takes the longer of two times.
+// One is the move to the next rank (latency + d). The other is the wait for the S previous slices
+// at the same rank (S x d). The remaining slices of every loop are added. With equal latencies a
+// and bandwidths B, the time is 2 (n - 1) (a + S_total / (n B)), as in the textbook. The longest
+// chain over n start ranks is found by sums over the ring.
 
 struct AnalyticTime {
   Time total{};

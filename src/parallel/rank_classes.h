@@ -30,8 +30,8 @@ struct Classes {
   // ordered by their lowest ranks.
   std::vector<std::vector<int>> ranks;
   std::vector<int> class_of;  // [rank]
-  // The color of each meeting, and of each link. Meetings of one color have ranks of the same
-  // classes and put equal loads on links of the same colors.
+  // The colors of the meetings and of the links. Two meetings of the same color have ranks of the
+  // same classes, and put equal loads on links of the same colors.
   std::vector<int> meeting_colours;  // [meeting]
   std::vector<int> link_colours;     // [link]
 };

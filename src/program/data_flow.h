@@ -82,9 +82,9 @@ enum class EffectKind : std::uint8_t {
   // its 32 bits (kMix). The scale divides a micro-batch's loss by the number of micro-batches.
   kGradient,
   // Computes target = source x scale or, if `add`, target += source x scale, converted to the
-  // target's type. The effect copies blocks. Block b covers elements [b block, min((b + 1) block,
-  // elements)) of the effect. Block b starts at element b target_stride of the target and at
-  // element b source_stride of the source. If there is one block, the copy is contiguous.
+  // target's type. The effect copies blocks. Block b covers elements [b x block, min((b + 1) x
+  // block, elements)) of the effect. Block b starts at element b x target_stride of the target and
+  // at element b x source_stride of the source. If there is one block, the copy is contiguous.
   kMove,
   // Updates parameters. `target` are the parameters, `source` their gradients, `states` the
   // optimizer states. The states are arrays that start `state_stride` elements apart: the first
@@ -112,8 +112,8 @@ enum class EffectKind : std::uint8_t {
   //   all-to-all: reads elements / ranks x (ranks - 1) and writes as many, part by part
   //     (AllToAllReceiver); the rank's own part, the last of the source, stays
   // NCCL's rules apply to in-place collectives. All-reduce and broadcast are in place if source and
-  // target are equal. Reduce-scatter is in place if the target, and all-gather if the source, is
-  // the rank's own part of the full data.
+  // target are equal. Reduce-scatter is in place if the target is the rank's own part of the full
+  // data. All-gather is in place if the source is this part.
   //
   // Data is sent and summed in the collective's data type. If source or target have another type,
   // their values are converted in memory that the backend allocates. Only `framework: reference`,

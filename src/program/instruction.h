@@ -34,9 +34,9 @@ struct WaitTarget {
   // Whether `record` follows the wait in host order, so that the wait refers to the previous step's
   // record.
   bool step_before = false;
-  // A record in the prologue. The wait refers to this record in the first step if `step_before` is
-  // set, and in every step if `record` is kNone. If `prologue_record` is kNone too, the wait is
-  // satisfied at once.
+  // The latest record of the event in the prologue; kNone: the prologue does not record it. The
+  // wait refers to this record in the first step if `step_before` is set, and in every step if
+  // `record` is kNone. If there is no such record, the wait is then satisfied at once.
   Index prologue_record = kNone;
 
   friend bool operator==(const WaitTarget&, const WaitTarget&) = default;

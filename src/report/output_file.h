@@ -16,10 +16,10 @@ namespace stepcast::report {
 // /dev/stdout) is written directly. If the name ends in .gz, the output is compressed, with equal
 // bytes for equal content.
 //
-// If the caller owns the replaced file, the new file gets its group and its permissions without
-// set-user-id, set-group-id and the sticky bit. Otherwise, it gets the permissions of a new file.
-// Links, pipes and devices are refused if they belong to a user other than the caller or root.
-// Disks are always refused.
+// If the caller owns the replaced file, the new file gets that file's group, and that file's
+// permissions without set-user-id, set-group-id and the sticky bit. Otherwise, the output file gets
+// the permissions of a new file. Links, pipes and devices are refused if they belong to a user
+// other than the caller or root. Disks are always refused.
 //
 // An error is a sentence with the file and the system's reason. After an error, the object must not
 // be used again.

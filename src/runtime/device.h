@@ -60,9 +60,9 @@ struct WaitTimes {
 
 // The rule by which kernels compute the values that they write as gradients.
 enum class GradientRule : std::uint8_t {
-  // GEMMs write their result as gradients. Other kernels, and layers of layer lists, write the
-  // gradient of a quadratic loss. Its minimum is a target for every parameter, which depends on
-  // rank and micro-batch.
+  // GEMMs write their results as gradients. Other kernels, and layers of layer lists, write the
+  // gradient of a quadratic loss. This loss is smallest if each parameter equals its target. The
+  // targets depend on rank and micro-batch.
   kComputed,
   // For tests that compare plans bit by bit. Gradients are small integers that depend on the rank,
   // the step, the micro-batch, and the bits of the parameters that the kernel reads. Sums of

@@ -119,10 +119,11 @@ struct Deadlock {
 // between members, the result is a deadlock with both descriptions. If a class's representative is
 // in the rank list without the communicator, the collective never starts.
 //
-// A message connects the classes of its two ranks, on communicators of one name. Positions refer to
-// the representative's group (or to the layout's group). If a class represents several positions of
-// a group, one message per class is matched with the peer's, and its other messages proceed at the
-// same rate.
+// A message has two ends, one in the class of the sender and one in the class of the receiver, on
+// communicators of the same name. Peers are positions in the group of the class's representative
+// (or in the layout's group). If the ranks of a class have several positions in a group, only one
+// message of the class is matched with a message of the peer's class. The other messages of the
+// class proceed at the same rate.
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options);
 

@@ -222,13 +222,12 @@ class SimulatedClass {
     std::uint32_t waiting = kNone;  // first stream that waits for the record
     Time reached_at;                // time last reached
   };
-  // A cached result for an operation that joins the set of sharing operations. The same sets occur
-  // repeatedly, because layers repeat.
+  // The cached result for an operation that starts while other operations share resources. The same
+  // sets of operations occur repeatedly, because layers repeat.
   struct Beside {
     ConcurrentSets::Set others = kNone;
     ConcurrentSets::Set set = ConcurrentSets::kEmpty;  // the set that includes the operation
-    Time work;                                         // duration of its work at its rate in this
-                                                       // set
+    Time work;  // duration of the operation's work at the rate in `set`
   };
 
   Runner NextRunner() const {

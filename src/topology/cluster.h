@@ -26,14 +26,14 @@ struct HashedLeaves {
 };
 
 // Returns the expected duration of a transfer that waits for its slowest connection, divided by its
-// duration without collisions: E[max(1, m part)], where m is the largest number of connections on
-// any uplink of any leaf, and `part` is the fraction of an uplink's bandwidth that one connection
-// uses. Each connection is on each of the leaf's `uplinks` with the same probability.
+// duration without collisions: E[max(1, m x part)]. Here, m is the largest number of connections on
+// any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
+// Each connection is on each of the leaf's `uplinks` with the same probability.
 //
 // Exact up to 4096 connections x uplinks per leaf. Beyond that, uplinks are treated as independent.
-// The result is then at most 1.5 % too low for one leaf, and 0.1 % for sixteen leaves. These errors
-// were found with 128 connections over 16 and 32 uplinks, and 64 over 64. Requires uplinks >= 1 and
-// part > 0.
+// The result is then at most 1.5 % too low for one leaf, and at most 0.1 % too low for sixteen
+// leaves. These errors were found with 128 connections over 16 or 32 uplinks, and with 64
+// connections over 64 uplinks. Requires uplinks >= 1 and part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
 
 // The hardware of a job: nodes of one type, the fabric that connects them, and the ranks on the

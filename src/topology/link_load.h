@@ -31,9 +31,9 @@ struct LinkLoad {
 // Returns the load of each link. Idle links are included with 0 bytes. The node's links come first,
 // in the order of the node's description, then the fabric's links.
 //
-// With N ranks and S bytes, the total over all rings on every hop is 2 (N - 1) / N S for
-// all-reduce, (N - 1) / N S for reduce-scatter and all-gather, and S for broadcast and reduce. (For
-// broadcast and reduce, the hop into or out of the root has the same load as the other hops.)
+// With N ranks and S bytes, the total over all rings on every hop is 2 (N - 1) / N x S for
+// all-reduce, (N - 1) / N x S for reduce-scatter and all-gather, and S for broadcast and reduce.
+// (For broadcast and reduce, the hop into or out of the root has the same load as the other hops.)
 // Returns nullopt for a kind that does not run as a ring, for a flat cluster without a link, and
 // for a single rank.
 std::optional<std::vector<LinkLoad>> RingLoads(const Cluster& cluster, CollectiveKind kind,

@@ -95,8 +95,8 @@ struct CollectiveAccuracy {
   std::size_t documented() const;
   std::size_t as_documented() const;
 
-  // The targets for held-back points. The median error is at most 5 %, 90 % of the errors are
-  // within 15 %, and every documented choice is forecast correctly.
+  // The targets for held-back points. The median error is at most 5 %, 90 % of the errors are at
+  // most 15 %, and every documented choice is forecast correctly.
   static constexpr double kMedianTarget = 0.05;
   static constexpr double kP90Target = 0.15;
   bool MeetsTargets() const;
