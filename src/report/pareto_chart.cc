@@ -39,14 +39,9 @@ namespace {
 // More points could not be distinguished and would make the page slow.
 constexpr std::size_t kMostPoints = 2'500;
 
-// The legend of points on the front, and of points that fit but are dominated.
-struct FrontWords {
-  const char* front;
-  const char* beaten;
-};
-constexpr FrontWords kInTwo = {"no other plan is faster and needs less memory", "something is"};
-// The front has more dimensions than the two drawn.
-constexpr FrontWords kGiven = {"on the front", "beaten"};
+// The legend of points on the front, and of points that fit but are not on it.
+constexpr const char* kFront = "Pareto-optimal";
+constexpr const char* kDominated = "dominated";
 
 // The compared figure: the time of a step or, if tokens differ, of a token.
 struct Measure {
@@ -103,7 +98,6 @@ class ParetoDrawing {
                 std::optional<Bytes> limit)
       : points_(std::move(points)),
         given_(given),
-        words_(given ? kGiven : kInTwo),
         unfit_(std::move(unfit)),
         memory_(std::move(memory)),
         limit_(limit),
@@ -156,7 +150,6 @@ class ParetoDrawing {
 
   std::vector<ParetoPoint> points_;
   bool given_;
-  FrontWords words_;
   std::string unfit_, memory_, axis_;
   std::optional<Bytes> limit_;
   bool by_token_, with_gpus_;
@@ -182,7 +175,7 @@ void ParetoDrawing::AddRows(Chart& chart) const {
     chart.data.Number("peak", Amount(point.peak));
     chart.data.Number("rate", Rounded(point.tokens_per_second_per_gpu));
     if (with_gpus_) chart.data.Number("gpus", static_cast<double>(point.gpus));
-    chart.data.Word("what", OnFront(point) ? words_.front : point.fits ? words_.beaten : unfit_);
+    chart.data.Word("what", OnFront(point) ? kFront : point.fits ? kDominated : unfit_);
   }
 }
 
@@ -208,9 +201,9 @@ Json ParetoDrawing::MemoryDomain() const {
 }
 
 Palette ParetoDrawing::Colours() const {
-  Palette palette{{words_.front, "--c1"}};
+  Palette palette{{kFront, "--c1"}};
   if (Any([](const ParetoPoint& point) { return point.fits && !OnFront(point); })) {
-    palette.emplace_back(words_.beaten, "--c0");
+    palette.emplace_back(kDominated, "--c0");
   }
   if (Any([](const ParetoPoint& point) { return !point.fits; })) {
     palette.emplace_back(unfit_, "--idle");
@@ -230,7 +223,7 @@ Json ParetoDrawing::Encoding() const {
 }
 
 Json ParetoDrawing::FrontLine() const {
-  return Json{{"transform", {{{"filter", fmt::format("datum.what === '{}'", words_.front)}}}},
+  return Json{{"transform", {{{"filter", fmt::format("datum.what === '{}'", kFront)}}}},
               {"mark",
                {{"type", "line"},
                 {"interpolate", "step-after"},
