@@ -39,7 +39,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kAsync;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "async needs PyTorch's compiler, but framework is megatron"},
+       "tensor_overlap: async needs PyTorch's compiler, but framework is megatron"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 1;

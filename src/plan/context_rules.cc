@@ -43,12 +43,15 @@ class ContextRules : public Rules {
 
   void CheckModel() {
     if (!facts_.has_ends) {
-      RefuseAxis("a layer list does not describe attention",
-                 "write context: 1, or describe the model by its dimensions");
+      RefuseAxis(
+          "context parallelism divides attention, but a layer list does not describe attention",
+          "write context: 1, or describe the model by its dimensions");
     }
     if (facts_.encoder.value_or(false)) {
-      RefuseAxis("the head of an encoder needs the tokens of the full sequence",
-                 "write context: 1, or use a decoder model");
+      RefuseAxis(
+          "context parallelism divides sequences, but an encoder's head needs all tokens of a "
+          "sequence",
+          "write context: 1, or use a decoder model");
     }
     CheckRecurrent();
     if (facts_.attention_window > 0 && method_ != ContextMethod::kAllToAll) {
@@ -92,7 +95,7 @@ class ContextRules : public Rules {
   void CheckMethod() {
     const bool inner = method_ == ContextMethod::kHierarchical;
     if (torch_ && method_ != ContextMethod::kRing && method_ != ContextMethod::kAllGather) {
-      Refuse("PyTorch's context parallelism has only all_gather and ring",
+      Refuse("PyTorch's context parallelism supports only the methods all_gather and ring",
              "write context_method: all_gather or ring, or write framework: megatron");
     }
     if (inner != request_.context_inner.has_value()) {

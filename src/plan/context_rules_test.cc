@@ -21,7 +21,8 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context_method = ContextMethod::kAllToAll;
        },
        "parallelism.context_method", "plan.context",
-       "PyTorch's context parallelism has only all_gather and ring: context_method is all_to_all"},
+       "PyTorch's context parallelism supports only the methods all_gather and ring: "
+       "context_method is all_to_all"},
       {[](Request& r) {
          r.context = 4;
          r.context_method = ContextMethod::kHierarchical;
@@ -96,7 +97,8 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "the head of an encoder needs the tokens of the full sequence: context is 2");
+            "context parallelism divides sequences, but an encoder's head needs all tokens of a "
+            "sequence: context is 2");
 }
 
 }  // namespace

@@ -100,8 +100,8 @@ class ExpertRules : public Rules {
     }
     if (!request_.sequence_parallel.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.experts-need-sequence-parallel",
-          "with tensor parallelism, each rank must route its own part of the tokens to the "
-          "experts, but sequence_parallel is false",
+          "with tensor parallelism, each rank must route its part of the tokens to the experts, "
+          "but sequence_parallel is false",
           "write sequence_parallel: true, or tensor: 1");
     }
   }
@@ -141,8 +141,8 @@ class ExpertRules : public Rules {
     const auto most = static_cast<double>(ranks());
     if (*request_.imbalance <= most) return;
     Add("experts.imbalance", "plan.expert-imbalance",
-        fmt::format("experts.imbalance (rows of the busiest rank, divided by the mean rows of a "
-                    "rank) can be at most {} with {} ranks, but is {}",
+        fmt::format("experts.imbalance (largest / mean number of rows of a rank) can be at most {} "
+                    "with {} ranks, but is {}",
                     ranks(), ranks(), *request_.imbalance),
         ranks() == 1 ? "omit experts.imbalance, because every rank has all experts"
                      : "write an experts.imbalance between 1 and parallelism.expert");

@@ -112,7 +112,7 @@ std::vector<MixtureSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.mixture.implementation == model::ExpertImplementation::kDeepSpeed
                     ? ""
-                    : "has an effect only with DeepSpeed's own layer of experts";
+                    : "has an effect only with DeepSpeed's MoE layer";
        },
        .shown =
            [](const Mixture& mixture) {

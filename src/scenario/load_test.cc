@@ -600,16 +600,17 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
       "data_parallel: {zero_stage: 0, framework: ddp}\n",
       set);
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
-  EXPECT_EQ(loaded->warnings,
-            (std::vector<std::string>{
-                "training.master_weights has no effect with fp32 parameters, which need no master "
-                "weights",
-                "training.checkpoint_early_stop has no effect with activation_checkpointing none, "
-                "but only with full and selective_op",
-                "communication.nccl_collnet has no effect on one node, because the GPUs of one "
-                "node do not use the switches of the fabric",
-                "training.norm has no effect with this model, because the model's layers run the "
-                "same kernels by default"}));
+  EXPECT_EQ(
+      loaded->warnings,
+      (std::vector<std::string>{
+          "training.master_weights has no effect with fp32 parameters, which need no master "
+          "weights",
+          "training.checkpoint_early_stop has an effect only with activation_checkpointing full or "
+          "selective_op, not with none",
+          "communication.nccl_collnet has no effect on one node, because the GPUs of one "
+          "node do not use the switches of the fabric",
+          "training.norm has no effect, because this model's layers run the same kernels "
+          "with the default value"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {
