@@ -77,10 +77,11 @@ class AxisRules : public Rules {
                                 request_.sequence_length.value_or(0) / request_.context.value_or(1);
     if (overlap == TensorOverlap::kUserBuffers &&
         tokens % (ranks * model::kPiecesOfUserBuffers) != 0) {
-      refuse(fmt::format("with user_buffers, {} ranks x {} parts must evenly divide the {} tokens "
-                         "of a micro-batch",
-                         ranks, model::kPiecesOfUserBuffers, tokens),
-             "choose another micro_batch_size or sequence_length, or write tensor_overlap: none");
+      refuse(
+          fmt::format("with user_buffers, {} ranks x {} parts must be a divisor of the {} tokens "
+                      "of a micro-batch",
+                      ranks, model::kPiecesOfUserBuffers, tokens),
+          "choose another micro_batch_size or sequence_length, or write tensor_overlap: none");
     }
   }
 

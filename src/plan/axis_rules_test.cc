@@ -50,7 +50,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kUserBuffers;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "with user_buffers, 2 ranks x 4 parts must evenly divide the 1020 tokens of a micro-batch"},
+       "with user_buffers, 2 ranks x 4 parts must be a divisor of the 1020 tokens of a "
+       "micro-batch"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "gpipe";

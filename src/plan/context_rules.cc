@@ -120,8 +120,9 @@ class ContextRules : public Rules {
     const std::int64_t tensor = request_.tensor.value_or(1);
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (name == "intermediate_size" || extent % (tensor * sharing) == 0) continue;
-      Refuse(fmt::format("the model's {} ({}) is not divisible by tensor {} x {} ranks", name,
-                         extent, tensor, sharing),
+      Refuse(fmt::format(
+                 "the model's {} ({}) is not divisible by tensor {} x {} context-parallel ranks",
+                 name, extent, tensor, sharing),
              fmt::format("choose degrees with a product that divides {}, or write context_method: "
                          "ring",
                          extent));
@@ -135,7 +136,8 @@ class ContextRules : public Rules {
                            std::int64_t parts) {
       if (!length || *length % parts == 0) return;
       Add(fmt::format("training.{}", key), "plan.context",
-          fmt::format("{} tokens are not divisible by {} ranks x 2 chunks{}", *length, ranks_,
+          fmt::format("{} tokens are not divisible by {} context-parallel ranks x 2 chunks{}",
+                      *length, ranks_,
                       parts > 2 * ranks_ ? fmt::format(" x {} tensor-parallel ranks", tensor) : ""),
           fmt::format("write a length that is a multiple of {}", parts));
     };

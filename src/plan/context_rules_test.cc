@@ -48,7 +48,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens are not divisible by 4 ranks x 2 chunks"},
+       "1020 tokens are not divisible by 4 context-parallel ranks x 2 chunks"},
       {[](Request& r) {
          r.context = 2;
          r.tensor = 2;
@@ -56,7 +56,8 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens are not divisible by 2 ranks x 2 chunks x 2 tensor-parallel ranks"},
+       "1020 tokens are not divisible by 2 context-parallel ranks x 2 chunks x 2 tensor-parallel "
+       "ranks"},
       {[](Request& r) {
          r.context = 2;
          r.attention = model::Attention::kMath;
@@ -79,7 +80,8 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   std::vector<Violation> violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "the model's num_key_value_heads (4) is not divisible by tensor 2 x 4 ranks: "
+            "the model's num_key_value_heads (4) is not divisible by tensor 2 x 4 context-parallel "
+            "ranks: "
             "context_method is all_to_all");
 
   request = Legal();

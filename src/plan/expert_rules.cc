@@ -216,10 +216,9 @@ class ExpertRules : public Rules {
                     "write expert: 2 or more, or write overlap_communication: false");
     }
     if (request_.dispatcher == model::Dispatcher::kAllGather) {
-      RefuseOverlap(
-          "experts.dispatcher",
-          "overlap_communication needs a dispatcher that exchanges rows: dispatcher is all_gather",
-          "write dispatcher: all_to_all, deepep or hybridep");
+      RefuseOverlap("experts.dispatcher",
+                    "overlap_communication does not support dispatcher: all_gather",
+                    "write dispatcher: all_to_all, deepep or hybridep");
     }
     if (request_.precision == DataType::kFp32 || request_.precision == DataType::kTf32) {
       RefuseOverlap("training.precision",

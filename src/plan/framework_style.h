@@ -67,8 +67,8 @@ struct LayerStyle {
   bool torch_linear = false;
   // Whether Transformer Engine chooses the attention kernel: cuDNN's on Blackwell.
   bool transformer_engine_attention = false;
-  // Whether sequence parallelism is PyTorch's: it divides each sequence's tokens instead of the
-  // micro-batch's tokens.
+  // Whether sequence parallelism is PyTorch's, which divides the tokens of each sequence. If false,
+  // the tokens of the micro-batch are divided.
   bool divides_sequences = false;
   // Whether several ranks can share a key-value head if there are more tensor-parallel ranks than
   // key-value heads.

@@ -57,7 +57,8 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context = 2;
        },
        "training.lengths", "plan.lengths",
-       "for samples of 250 tokens: 250 tokens are not divisible by 2 ranks x 2 chunks"},
+       "for samples of 250 tokens: 250 tokens are not divisible by 2 context-parallel ranks x 2 "
+       "chunks"},
   };
   ExpectEach(cases);
 }

@@ -45,8 +45,8 @@ bool HasShortMoments(const Plan& plan, const OptimizerTensor& tensor);
 Bytes MomentBytes(const Plan& plan, const OptimizerTensor& tensor);
 
 // Return the size of moments and master weights: of one tensor, or of complete parameters with
-// these indices. The second function supports every optimizer. A rank that shards parameters has at
-// least its fraction of the second result.
+// these indices. The overload for complete parameters supports every optimizer. A rank that shards
+// these parameters has at least its fraction of the size.
 Bytes OptimizerStateBytes(const Plan& plan, const OptimizerTensor& tensor);
 Bytes OptimizerStateBytes(const Plan& plan, const model::Model& model,
                           std::span<const int> parameters);

@@ -75,15 +75,14 @@ std::int64_t OptimizerBytesPerParameter(const Training& training);
 std::int64_t LeastOptimizerBytesPerParameter(const Training& training);
 
 // The persistent optimizer state as arrays of one type with one number per parameter: master
-// weights first, then moments. If these differ in type, 16-bit arrays of the same total size
-// represent them.
+// weights first, then moments. If the types differ, 16-bit arrays of the same total size represent
+// all states.
 struct OptimizerArrays {
   std::int64_t count = 0;
   DataType type = DataType::kFp32;
 };
 OptimizerArrays OptimizerArraysOf(const Training& training);
-// Returns whether all optimizer states have the type of the updated values. Execution requires
-// this.
+// Returns whether all optimizer states have the type of the updated values, as execution requires.
 bool HasStatesOfUpdatedType(const Training& training);
 
 // Returns whether the optimizer is Megatron-LM's precision-aware optimizer, which supports 16-bit
