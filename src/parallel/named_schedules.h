@@ -91,7 +91,7 @@ struct NamedSchedule {
 };
 
 std::span<const NamedSchedule> NamedSchedules();
-// Returns the schedule with this name, or nullptr if there is none.
+// Returns the schedule with this name, or nullptr if no schedule has it.
 const NamedSchedule* FindSchedule(std::string_view name);
 // Returns the names of the schedules with one copy of the model, such as "gpipe, 1f1b, ...".
 std::string NamesOfSchedules();
