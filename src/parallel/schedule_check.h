@@ -101,7 +101,7 @@ struct PassDurations {
   std::optional<std::int64_t> pair{};
 
   std::int64_t Of(const Action& action) const;
-  std::int64_t Of(const ScheduleEntry& entry) const;  // 0 for operations on parameters
+  std::int64_t Of(const ScheduleEntry& entry) const;  // 0 for a ParameterPass
   friend bool operator==(const PassDurations&, const PassDurations&) = default;
 };
 

@@ -111,7 +111,7 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
       "overlap_communication applies to exchanges between experts, but the model has no experts");
 }
 
-// DeepSpeed's own layer, with two ranks that have the same experts.
+// DeepSpeed's MoE layer, with two ranks that have the same experts.
 Request DeepSpeed() {
   Request request = Legal();
   request.framework = Framework::kDeepSpeed;

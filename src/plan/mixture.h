@@ -23,8 +23,8 @@ struct Mixture {
   bool fused_rows = false;
   // Rows on the rank with the most rows divided by the mean over ranks.
   double imbalance = 1;
-  // The largest number of rows of an expert, divided by the mean. Further rows are dropped. With
-  // pad_to_capacity, every expert computes this number of rows, some of which may be empty.
+  // The capacity of an expert, divided by the mean number of rows of an expert. Rows beyond the
+  // capacity are dropped. With pad_to_capacity, every expert pads its rows to the capacity.
   std::optional<double> capacity_factor{};
   bool pad_to_capacity = false;
   // The smallest capacity of an expert, in rows per sending rank. Only for DeepSpeed's layer.

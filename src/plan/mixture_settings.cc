@@ -94,8 +94,8 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = false},
       {.key = "capacity_factor",
        .type = OwnNotation<&Given::capacity_factor>(),
-       .uses = {Of(Framework::kMegatron), Of(Framework::kDeepSpeed, "its own layer"),
-                TakenByReference()},
+       .uses = {Of(Framework::kMegatron),
+                Of(Framework::kDeepSpeed, "with `implementation: deepspeed`"), TakenByReference()},
        .of_architectures = true,
        .idle = [](const Plan& plan) -> std::string_view {
          const Mixture& mixture = plan.mixture;
@@ -107,7 +107,7 @@ std::vector<MixtureSetting> Rows() {
        }},
       {.key = "min_capacity",
        .type = Count{&Given::min_capacity, &Mixture::min_capacity, 0, kMostRows},
-       .uses = {Of(Framework::kDeepSpeed, "its own layer")},
+       .uses = {Of(Framework::kDeepSpeed, "with `implementation: deepspeed`")},
        .of_architectures = true,
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.mixture.implementation == model::ExpertImplementation::kDeepSpeed

@@ -17,8 +17,7 @@ struct OptimizerTensor {
   std::int64_t elements = 0;
   std::int64_t matrices = 0, rows = 0, columns = 0;  // zero for a vector
   bool embedding = false;                            // the weight of an nn.Embedding
-  bool of_block = false;                             // belongs to a block, not to the embedding or
-                                                     // the head
+  bool of_block = false;                             // part of a block
 };
 
 // Returns the tensor with `elements` elements of the model's tensor `index`: complete rows (or

@@ -138,8 +138,7 @@ struct Training {
   model::RecomputedModules recompute_modules{};  // modules for selective recomputation
   model::Share checkpointed_blocks{};      // the blocks that activation_checkpointing applies to
   std::int64_t blocks_per_checkpoint = 1;  // blocks under one checkpoint
-  bool activation_offload = false;         // activations of blocks are stored in host memory until
-                                           // backward
+  bool activation_offload = false;         // offload activations of blocks until backward
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
   model::Loss loss = model::Loss::kEager;
