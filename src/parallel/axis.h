@@ -15,16 +15,17 @@ enum class Axis : std::uint8_t {
   // kContextInner is 1.
   kContextInner,
   kContextOuter,
-  // Data parallelism: ranks along kShard have different shards of one copy of the model states;
-  // ranks along kReplica have the same shard of different copies.
+  // Data parallelism: ranks along kShard have different shards of one copy of the model states.
+  // Ranks along kReplica have the same shard of different copies.
   kShard,
   kReplica,
   kPipeline,
   // The expert grid: the ranks of a pipeline stage, arranged differently for the experts of a
   // mixture. Ranks along kExpertTensor have parts of each expert. Ranks along kExpertInner and
-  // kExpertOuter have different experts; kExpertInner stays on one node if tokens are sent once to
-  // each node, and has degree 1 otherwise. Ranks along kExpertShard have different shards of the
-  // same experts' states. Ranks along kExpertReplica have the same shard of different copies.
+  // kExpertOuter have different experts. If tokens are sent once to each node, ranks along
+  // kExpertInner are on one node. Otherwise, the degree of kExpertInner is 1. Ranks along
+  // kExpertShard have different shards of the same experts' states. Ranks along kExpertReplica have
+  // the same shard of different copies.
   kExpertTensor,
   kExpertInner,
   kExpertOuter,

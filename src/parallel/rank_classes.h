@@ -27,7 +27,7 @@ struct Meeting {
 std::vector<Meeting> GroupMeetings(std::span<const GroupLayout> layouts);
 
 struct Classes {
-  // For each class: its ranks in ascending order. The lowest rank represents the class. Classes are
+  // The ranks of each class, in ascending order. The lowest rank represents the class. Classes are
   // ordered by their lowest ranks.
   std::vector<std::vector<int>> ranks;
   std::vector<int> class_of;  // [rank]

@@ -328,8 +328,8 @@ class AxisRules : public Rules {
     }
     if (ByWeights() && model.of_block > 0) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("{} blocks and the head are too few for {} stages, because {} fills the "
-                      "stages in order, each with an equal fraction of the weights",
+          fmt::format("{} blocks and the head are too few for {} stages, because {} gives each "
+                      "stage, in order, an equal fraction of the weights",
                       *facts_.blocks, stages, plan::Name(*request_.framework)),
           "write a smaller pipeline degree, or list the number of blocks of each stage: "
           "stage_layers: [...]");

@@ -116,8 +116,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "PyTorch's 1f1b needs at least 8 micro-batches, one per stage, but the number of "
-       "micro-batches in a step is 4"},
+       "PyTorch's 1f1b needs at least 8 micro-batches, one per stage, but a step has only 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.framework = Framework::kFsdp2;
@@ -236,8 +235,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.pipeline = 8;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "nanotron's 1f1b needs at least 7 micro-batches (the number of stages minus 1), but the "
-       "number of micro-batches in a step is 4"},
+       "nanotron's 1f1b needs at least 7 micro-batches (the number of stages minus 1), but a step "
+       "has only 4"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.pipeline = 2;

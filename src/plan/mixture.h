@@ -21,7 +21,7 @@ struct Mixture {
   bool fused_router = true;
   bool fused_permutation = true;
   bool fused_rows = false;
-  // Rows on the rank with the most rows divided by the mean over ranks.
+  // The largest number of rows on a rank, divided by the mean over ranks.
   double imbalance = 1;
   // The capacity of an expert, divided by the mean number of rows of an expert. Rows beyond the
   // capacity are dropped. With pad_to_capacity, every expert pads its rows to the capacity.

@@ -42,8 +42,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// Returns the type in which kernels read parameters and write gradients: a 16-bit type if GEMMs are
-// in 8 or 4 bits, and FP32 if GEMMs are in TF32.
+// Returns the type in which kernels read parameters and write gradients. The type is BF16 if GEMMs
+// are in 8 or 4 bits, and FP32 if GEMMs are in TF32.
 constexpr DataType ComputeType(DataType precision) {
   if (precision == DataType::kTf32) return DataType::kFp32;
   return IsQuantized(precision) ? DataType::kBf16 : precision;

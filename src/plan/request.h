@@ -55,8 +55,9 @@ struct ModelBlocks {
   // The number of expert groups of a mixture, and the number of groups that the router chooses for
   // a token (model::Experts). 0 if the router does not choose groups.
   std::int64_t expert_groups = 0, groups_per_token = 0;
-  // Features that not every attention kernel supports. `attention_sinks`: sinks. `narrow_values`: a
-  // head's values and keys differ in size. `attention_chunks`: chunks.
+  // Features that not every attention kernel supports. `attention_sinks`: each head has a sink.
+  // `narrow_values`: a head's values and keys differ in size. `attention_chunks`: tokens attend
+  // only within their chunk.
   bool attention_sinks = false, narrow_values = false, attention_chunks = false;
   bool distances = false;  // scores have an added trained number that depends on distance
 };
