@@ -36,7 +36,7 @@ inline constexpr int kAxes = 11;
 
 const char* Name(Axis axis);  // "tensor", "context inner", ...
 
-// A set of axes. A group along these axes has as many ranks as the product of their degrees.
+// A set of axes. The size of a group along these axes is the product of the degrees of the axes.
 class AxisSet {
  public:
   constexpr AxisSet() = default;

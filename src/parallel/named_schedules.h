@@ -23,7 +23,7 @@ namespace stepcast::parallel {
 PipelineSchedule VHalf(int stages, int micro_batches);
 
 // The schedule V-Min. V-Min needs about a third of 1F1B's activations, but has more idle time than
-// 1F1B. Passes run as closely together as dependencies allow.
+// V-Half. Passes run as closely together as dependencies allow.
 PipelineSchedule VMin(int stages, int micro_batches);
 
 // The schedules that scenario files and command lines can select by name.

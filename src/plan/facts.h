@@ -47,7 +47,7 @@ struct Facts {
   std::vector<std::int64_t> recurrent_heads{};
   bool recurrent_by_channel = false;  // Kimi delta attention
   // A rare part of the model: "cross-attention", "attention without a causal mask", "an input of
-  // numbers", "a head that does not predict words". Empty: none.
+  // numbers", "a head that does not predict words". Empty: no rare part.
   std::string unusual_part{};
   bool reads_context = false;   // blocks have cross-attention to an encoder's rows
   std::int64_t other_rows = 0;  // additional rows of a sample, from an encoder or a text

@@ -34,7 +34,7 @@ struct Mixture {
   // `delay_weight_gradients`: weight gradients run after exchanges that do not need them.
   bool overlap_communication = false;
   bool delay_weight_gradients = false;
-  // Whether shared experts run on a separate stream during the exchanges.
+  // Whether shared experts run on a separate stream while ranks exchange rows.
   bool overlap_shared_experts = false;
   friend bool operator==(const Mixture&, const Mixture&) = default;
 };
