@@ -300,7 +300,7 @@ class ExpertRules : public Rules {
                request_.recompute_modules->Has(model::Module::kMixture)) {
       RefuseOverlap("training.recompute_modules",
                     "with overlap_communication, layers of experts cannot be recomputed, because "
-                    "recomputation would repeat their exchanges",
+                    "recomputation would exchange rows again",
                     "remove moe from recompute_modules; moe_act and layernorm are allowed");
     }
   }

@@ -183,7 +183,7 @@ class Checker : public Rules {
   // A hint to leave devices idle; empty for a flat cluster, which has as many devices as it states.
   std::string LeavingSomeIdle() const {
     if (!facts_.node_devices) return "";
-    return "; or leave the other GPUs idle: --set cluster.devices=plan";
+    return "; or leave the unused GPUs idle: --set cluster.devices=plan";
   }
 
   // Checks the ZeRO stage of the framework.

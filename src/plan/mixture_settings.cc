@@ -61,9 +61,8 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .idle = [](const Plan& plan) -> std::string_view {
          if (!model::SendsTokensOnce(plan.mixture.dispatcher)) {
-           return "has no effect with this dispatcher, which sends a row to each expert of a "
-                  "token; "
-                  "write dispatcher: deepep or hybridep";
+           return "has no effect if the dispatcher sends one row to each expert of a token; write "
+                  "dispatcher: deepep or hybridep";
          }
          return plan.mixture.node_limit == 0 ? "has no effect, because the experts are divided "
                                                "among at most this number of nodes"

@@ -790,7 +790,7 @@ TEST(Load, ADeviceCountSaysHowToLeaveGpusIdle) {
       Messages(LoadString(std::string(kShipped), {"parallelism.data=4"})),
       "--set parallelism.data=4: error[plan.device-count]: data 4 x tensor 1 x pipeline 1 x "
       "context 1 = 4 ranks, but the cluster has 16 devices\n  hint: write data: 16, or omit data "
-      "(--set parallelism.data=null); or leave the other GPUs idle: --set cluster.devices=plan\n");
+      "(--set parallelism.data=null); or leave the unused GPUs idle: --set cluster.devices=plan\n");
 }
 
 TEST(Load, ASlowDeviceThatIsIdleHasNoEffect) {
