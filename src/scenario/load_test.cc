@@ -600,16 +600,17 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
       "data_parallel: {zero_stage: 0, framework: ddp}\n",
       set);
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
-  EXPECT_EQ(loaded->warnings,
-            (std::vector<std::string>{
-                "training.master_weights has no effect with fp32 parameters, which need no master "
-                "weights",
-                "training.checkpoint_early_stop has no effect with activation_checkpointing none, "
-                "but only with full and selective_op",
-                "communication.nccl_collnet has no effect on one node, because the GPUs of one "
-                "node do not use the switches of the fabric",
-                "training.norm has no effect with this model, because the model's layers run the "
-                "same kernels by default"}));
+  EXPECT_EQ(
+      loaded->warnings,
+      (std::vector<std::string>{
+          "training.master_weights has no effect with fp32 parameters, which need no master "
+          "weights",
+          "training.checkpoint_early_stop has an effect only with activation_checkpointing full or "
+          "selective_op, not with none",
+          "communication.nccl_collnet has no effect on one node, because the GPUs of one "
+          "node do not use the switches of the fabric",
+          "training.norm has no effect, because this model's layers run the same kernels "
+          "with the default value"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {
@@ -789,7 +790,7 @@ TEST(Load, ADeviceCountSaysHowToLeaveGpusIdle) {
       Messages(LoadString(std::string(kShipped), {"parallelism.data=4"})),
       "--set parallelism.data=4: error[plan.device-count]: data 4 x tensor 1 x pipeline 1 x "
       "context 1 = 4 ranks, but the cluster has 16 devices\n  hint: write data: 16, or omit data "
-      "(--set parallelism.data=null); or leave the other GPUs idle: --set cluster.devices=plan\n");
+      "(--set parallelism.data=null); or leave the unused GPUs idle: --set cluster.devices=plan\n");
 }
 
 TEST(Load, ASlowDeviceThatIsIdleHasNoEffect) {

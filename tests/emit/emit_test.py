@@ -349,7 +349,7 @@ class DeepSpeedTest(EmitTest):
         return config
 
     def test_experts(self):
-        """AutoEP is a section of the JSON; DeepSpeed's own layer is the model's code."""
+        """AutoEP is a section of the JSON; DeepSpeed's MoE layer is the model's code."""
         mixture = ("--set=model=models/mixtral-8x7b.yaml", "--set=parallelism.expert=4",
                    "--set=data_parallel={zero_stage: 2, framework: deepspeed}")
         autoep = self.config(*mixture, "--set=experts.implementation=autoep")
