@@ -17,8 +17,8 @@
 
 namespace stepcast::calibration {
 
-// How a collective's data are sent: by NCCL protocol, or through an NVLink switch. The overheads
-// differ.
+// How a collective's data are sent, which determines the overhead: by NCCL protocol, or through an
+// NVLink switch.
 enum class WireClass : std::uint8_t { kLl, kLl128, kSimple, kSwitch };
 inline constexpr std::array kWireClasses = {WireClass::kLl, WireClass::kLl128, WireClass::kSimple,
                                             WireClass::kSwitch};

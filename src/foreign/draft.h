@@ -40,7 +40,7 @@ struct Entry {
   std::string key;  // "training.sequence_length"
   ScenarioValue value;
   std::string origin;  // shown in a comment: "train.toml:14", "torchtitan's default"
-  Location location;   // where the user can change the value; no file: nowhere
+  Location location;   // where the user can change the value; may be empty
 };
 
 // A setting that the scenario cannot express.

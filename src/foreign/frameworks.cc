@@ -52,10 +52,9 @@ void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
   if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
     reading.Wrong(file->name,
-                  fmt::format("the option refers to the DeepSpeed configuration {}, which must "
-                              "also be on the command line",
+                  fmt::format("the DeepSpeed configuration {} is missing on the command line",
                               Quoted(file->value.Shown())),
-                  fmt::format("add the second file: stepcast init {} {}", reading.document().file,
+                  fmt::format("add the file: stepcast init {} {}", reading.document().file,
                               file->value.text));
     return;
   }

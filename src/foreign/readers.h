@@ -14,7 +14,7 @@ extern const Framework kAxolotl;
 bool IsAxolotl(const Document& document);
 
 // The configuration of DeepSpeed in JSON (deepspeedai/DeepSpeed, deepspeed/runtime/zero/config.py
-// and constants.py). "auto" means the values of the other files, or those that Hugging Face's
+// and constants.py). "auto" means the values of the other files, or the values that Hugging Face's
 // integration computes.
 extern const Framework kDeepSpeed;
 

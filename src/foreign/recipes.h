@@ -31,8 +31,8 @@ std::span<const Recipe> Recipes();
 // recipes. Null if there is no recipe.
 const Recipe* RecipeOf(std::string_view name);
 
-// Returns the document with the recipe's settings before its own settings, which have priority.
-// `location` is where the recipe was selected.
+// Inserts the recipe's settings before the document's settings, which have priority. `location` is
+// where the recipe was selected.
 Document WithRecipe(const Recipe& recipe, const Location& location, Document document);
 
 // The largest size of a configuration file, in bytes, because the reading time is quadratic in the

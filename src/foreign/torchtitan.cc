@@ -51,8 +51,8 @@ constexpr Option kOptions[] = {
                 "all stages have the same number of blocks; to set the number for each stage, use "
                 "parallelism.stage_layers"),
     NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
-                "stepcast does not read this file; to use the schedule, set parallelism.schedule "
-                "to the path of the file"),
+                "stepcast does not read the schedule's CSV file; to use the schedule, set "
+                "parallelism.schedule to the path of the file"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
          "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
