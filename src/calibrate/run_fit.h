@@ -21,7 +21,7 @@ struct MeasuredRun {
 struct Configuration {
   calibration::LearnedRun run;
   std::vector<std::size_t> members;  // indices of the measured runs
-  // The prediction from the other configurations. None if no other configuration is similar.
+  // The prediction from all other configurations. None if no other configuration is similar.
   std::optional<calibration::LearnedRuns::Estimate> left_out{};
 };
 

@@ -39,8 +39,8 @@ struct GemmEfficiency {
 };
 
 // A tile shape of a library's matrix multiplications of one data type. The tiles of a
-// multiplication run in waves (cost/kernel_price.h). Fitted to measured multiplications. Replaces
-// GemmEfficiency.
+// multiplication run in waves (cost/kernel_price.h). The efficiencies are fitted to measured
+// multiplications, and replace GemmEfficiency.
 struct GemmTile {
   std::int64_t m = 0, n = 0;  // part of the result per thread block, in either orientation
   double efficiency = 0;      // fraction of a multiprocessor's peak, for infinite k
@@ -133,7 +133,8 @@ struct AttentionCurve {
   friend bool operator==(const AttentionCurve&, const AttentionCurve&) = default;
 };
 
-// Attention curves, sorted by head size, then by number of heads. Lengths may differ.
+// Attention curves, sorted by head size, then by number of heads. The curves may have different
+// sequence lengths.
 using AttentionSurface = std::vector<AttentionCurve>;
 
 // Measured times of m x n x k matrix multiplications of one data type, for every combination of the
@@ -153,7 +154,7 @@ struct GemmSurface {
 // fraction of the aligned rate. Depends on the cuBLAS release, and thus on the PyTorch release.
 // Used for attention without fused kernels.
 struct UnalignedBatches {
-  Version torch;                              // first release; {}: all earlier releases
+  Version torch;                              // first release with the rates; {}: any release
   std::array<double, kDataTypeCount> rate{};  // zero: as for single multiplications
   friend bool operator==(const UnalignedBatches&, const UnalignedBatches&) = default;
 };
@@ -167,7 +168,7 @@ struct KernelCosts {
   double attention_backward_efficiency = 0;
   double memory_efficiency = 0;  // fraction of the device memory bandwidth that kernels achieve
   // The fraction of memory_efficiency that kernels of eager PyTorch reach, by Access. Zero:
-  // unknown, treated as 1. Not used for measured kernels (memory_curve).
+  // unknown, treated as 1. Measured kernels (memory_curve) do not use the fraction.
   std::array<double, kAccessCount> traffic{};
   // The time per token of a thread block that sums 32 columns over tokens, limited by memory
   // latency. Zero: unknown; the time is then computed from memory bandwidth.
@@ -199,8 +200,8 @@ struct KernelCosts {
   Time collective_launch;  // host time to issue one collective
 
   // Surfaces of measured matrix multiplications, by DataType.
-  std::array<GemmSurface, kDataTypeCount> gemm_surface;                 // of the forward layout
-  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;  // of input gradients
+  std::array<GemmSurface, kDataTypeCount> gemm_surface;                 // for the forward layout
+  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;  // for input gradients
   // Weight gradients have FP32 results.
   std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;
   std::array<AttentionSurface, kDataTypeCount> attention_forward_surface;
@@ -218,7 +219,7 @@ struct KernelCosts {
 struct CopyCurves {
   Curve host_to_device, device_to_host, device_to_device;
   // The factor by which copies slow down while the opposite direction between host and device is
-  // busy. Zero: not measured. Shown, but not simulated.
+  // busy. Zero: not measured. The simulator does not use the factor.
   double both_ways = 0;
   friend bool operator==(const CopyCurves&, const CopyCurves&) = default;
 };
@@ -328,9 +329,10 @@ struct Calibration {
   // Corrections learned from measured runs (learned_runs.h). Null: no corrections.
   std::shared_ptr<const LearnedRuns> runs;
 
-  // Returns whether the values may be valid for the GPU type `gpu`: `gpus` contains it or is empty.
+  // Returns whether the values may be valid for the GPU type `gpu`: `gpus` contains `gpu` or is
+  // empty.
   bool MayHoldFor(std::string_view gpu) const;
-  // Returns the costs of the newest release that is not newer than `torch`. Requires `kernels`.
+  // Returns the costs of the newest release up to `torch`. Requires `kernels`.
   const KernelCosts& KernelsOf(Version torch) const;
 };
 

@@ -293,7 +293,7 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
                    training.sequence_length, training.global_batch_size));
   note(Describe(training.host_waits));
   for (std::string& text : HostNotes(training)) note(std::move(text));
-  note("the plan does not include the learning rate, the data and the checkpoints");
+  note("the plan does not include a learning rate, data or checkpoints");
   return notes;
 }
 

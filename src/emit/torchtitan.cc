@@ -135,8 +135,9 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   const plan::Training& training = plan.training;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (!TrainerOf(plan).takes_torchtitan_toml) {
-    return "the plan's framework is not fsdp2, and the bucket size of torchtitan's DDP cannot be "
-           "set";
+    return "torchtitan runs only plans with fsdp2, because the bucket size of torchtitan's DDP "
+           "cannot "
+           "be set";
   }
   if (training.lora.adapts()) return "torchtitan does not support adapters (training.lora)";
   if (training.parameter_dtype != DataType::kFp32) {

@@ -28,7 +28,7 @@ std::span<const Recipe> Recipes();
 
 // Returns the recipe for a name in files, options and functions, such as "llama3_8b",
 // "llama3_8b_pretrain_config" or "Llama3-8B". "_pretrain_common" has the settings common to all
-// recipes. Null if there is no recipe.
+// recipes. Null if no recipe has this name.
 const Recipe* RecipeOf(std::string_view name);
 
 // Inserts the recipe's settings before the document's settings, which have priority. `location` is

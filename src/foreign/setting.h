@@ -67,7 +67,7 @@ struct Document {
   // ignored.
   std::optional<Location> too_large{};
 
-  // Returns whether the limits allow another setting with this name. Otherwise, sets `too_large`.
+  // Returns whether the limits allow another setting with this name; if not, sets `too_large`.
   bool HasRoomFor(std::string_view name, const Location& location);
 
   // Returns the last setting with this name, which has priority, or null.
