@@ -29,9 +29,9 @@ enum class Rule : std::uint8_t {
   // issued after the end of the previous operation waited for the host, so it is not a sample. If
   // all operations waited, all are samples.
   kPeriod,
-  // Each collective is one sample: the time from when the last member is ready to the end of the
-  // last part. Because clocks of ranks may differ, the sample is limited to the range of the times
-  // that single members measured.
+  // Each collective is one sample: the time from the last member's start to the last member's end.
+  // Because clocks of ranks may differ, the sample is limited to the range of the members' own
+  // durations.
   kCollective,
   // Each step is one sample: the host's time per operation, which is the slope of a robust line fit
   // to the issue times.

@@ -53,7 +53,7 @@ class LearnedRuns {
 
   struct Estimate {
     double log_ratio = 0;  // estimate of log(measured / forecast)
-    double deviation = 0;  // standard deviation of one measurement from log_ratio
+    double deviation = 0;  // standard deviation of one measurement around log_ratio
     double known = 0;      // 0: no similar run; 1: as certain as a repeated run
   };
   // Returns the estimate for a run with these settings. Without a similar run, the estimate is zero

@@ -63,7 +63,7 @@ constexpr Option kOptions[] = {
     NotModelled("activation_checkpointing.partition_activations", "false",
                 "each rank stores the complete inputs of blocks"),
     NotModelled("compile.deepcompile", "false",
-                "autograd hooks start the gathers of parameters, not the compiler"),
+                "autograd hooks, not the compiler, start the gathers of parameters"),
     NotModelled("compression_training", "", "weights are not compressed"),
     NotModelled("curriculum_learning.enabled data_efficiency.enabled", "false",
                 "all sequences have the same length"),
