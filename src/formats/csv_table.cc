@@ -43,7 +43,7 @@ class Parser {
       } else {
         faults_.push_back({"csv.fields",
                            {file_, line, 1},
-                           fmt::format("the heading line has {} fields, but the line has {} fields",
+                           fmt::format("the heading line has {} fields, but this line has {}",
                                        table.headings.size(), cells.size()),
                            "put values that contain commas in double quotes"});
       }

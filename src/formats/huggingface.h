@@ -23,7 +23,7 @@ namespace stepcast::formats {
 
 // The hint for features of layers that model files do not support.
 inline constexpr const char* kTakeTheKeyOut =
-    "if the model does not use the feature, remove the key; stepcast cannot forecast models with "
+    "remove the key if the model does not use this feature; stepcast cannot forecast models with "
     "the feature";
 
 // Reads the values of a config.json by path, and records which values were requested, so that the

@@ -191,7 +191,7 @@ class Merger {
       Report("nccl-tests.no-ranks", run.location,
              ranks == 0 ? "the log does not specify the number of ranks"
                         : "a single rank does not communicate",
-             ranks == 0 ? "give --ranks" : "measure with several ranks");
+             ranks == 0 ? "add --ranks N" : "measure with several ranks");
       return std::nullopt;
     }
     int nodes = std::max(static_cast<int>(run.hosts.size()), 1);

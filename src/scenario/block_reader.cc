@@ -321,10 +321,10 @@ Architecture ReadFeedForward(const Node& node, Architecture a, const Parts& befo
         experts->experts.exist()) {
       TakeBoth(*dense, *experts, a);
     } else if (names) {
-      reader.Report(
-          "of", "model.impossible",
-          "'of' must list a dense feed-forward layer and a layer of experts that are defined above",
-          "write 'of: [DENSE, EXPERTS]'");
+      reader.Report("of", "model.impossible",
+                    "'of' must list a dense layer and a layer of experts, both defined earlier in "
+                    "feed_forwards",
+                    "write 'of: [DENSE, EXPERTS]'");
     }
   }
   reader.Finish();
