@@ -21,7 +21,7 @@ namespace stepcast::formats {
 // transformers 4 and 5. A file per model family defines the other keys (scenario/family_config.h).
 // Unknown keys cause a warning or an error.
 
-// The hint for features of layers that model files do not support.
+// The hint if a model's layers have a feature that model files do not support.
 inline constexpr const char* kTakeTheKeyOut =
     "remove the key if the model does not use this feature; stepcast cannot forecast models with "
     "the feature";
@@ -41,9 +41,9 @@ class HuggingFaceReader {
   const JsonValue* Find(const std::string& path);
   // Returns whether the file contains the key, even with the value null.
   bool Has(const std::string& path) const;
-  // Returns a dimension, or none if the key is missing or the value is below 1, which is reported.
+  // Returns a dimension, or none if the key is missing or invalid. Reports an invalid value.
   std::optional<std::int64_t> OptionalDimension(const std::string& path);
-  // Returns a dimension, or 0 if the key is missing or 0: the model lacks the part.
+  // Returns a dimension, or 0 (no such part in the model) if the key is missing or 0.
   std::int64_t OptionalDimensionOrZero(const std::string& path);
   // Returns a dimension. If it is missing or invalid, reports a mistake and returns 1.
   std::int64_t Dimension(const std::string& path);
@@ -61,10 +61,10 @@ class HuggingFaceReader {
   // Adds a warning about a value that the forecast ignores. `what` is the forecast's assumption.
   void Warn(const std::string& path, std::string_view what);
 
-  // Returns the values that were not requested, by path: in the section, and in each of its objects
-  // that has a requested value.
+  // Returns the section's values that were not requested, by path. Skips the content of an object
+  // if no value of the object was requested.
   std::vector<std::pair<std::string, const JsonValue*>> Others() const;
-  // Returns the requested keys of the section, without keys of objects in the section.
+  // Returns the requested keys of the section, without nested keys.
   std::vector<std::string_view> KeysAskedFor() const;
   // Returns whether this reader has reported a mistake. If true, dimensions may be placeholders.
   bool failed() const { return mistakes_.size() > mistakes_before_; }
@@ -90,8 +90,8 @@ class HuggingFaceReader {
 void ReadGate(HuggingFaceReader& reader);
 
 // Defines which layers have attention windows if the file has no `layer_types`: all layers from
-// `first_layer` on, or all layers except every `full_every`-th layer. `key` is the key with the
-// rule. If `tokens` is 0, no layer has a window.
+// `first_layer` on, or all layers except every `full_every`-th layer. `key` is the config.json key
+// that sets the rule. If `tokens` is 0, no layer has a window.
 struct WindowRule {
   std::int64_t tokens = 0;
   std::int64_t first_layer = 0;

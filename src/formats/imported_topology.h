@@ -40,9 +40,9 @@ struct ImportOptions {
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
-// Default latencies, which the formats lack. They are equal to those in topologies/*.yaml, and
-// similar to measured peer-to-peer latencies. The NIC's default is the specified port latency of
-// InfiniBand HDR.
+// Default latencies, because the input formats have none. The defaults equal the latencies in
+// topologies/*.yaml, and are similar to measured peer-to-peer latencies. The NIC's default is the
+// specified port latency of InfiniBand HDR.
 inline constexpr Time kNvLinkLatency = Nanoseconds(250);
 inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
@@ -111,22 +111,22 @@ inline topology::Fabric OneSwitch(Bandwidth port) {
 //           <nic><net name="mlx5_0" dev="0" speed="400000" port="1" .../></nic>
 //
 //   - GPUs are numbered by rank (without ranks, by dev or position), and NICs by dev.
-//   - A bridge with one device below it is treated as a wire. A Broadcom switch below another
-//     Broadcom switch is merged into it, as in NCCL.
+//   - A bridge with one device below it is treated as a wire. As in NCCL, a Broadcom switch below
+//     another Broadcom switch becomes a part of the upper switch.
 //   - speed is in Mbit/s. Only the fastest NICs are used, because nodes communicate over them.
 //   - A PCIe device without speed or width has NCCL's default of 8 GT/s or 16 lanes.
 //   - All CPUs of a host are linked with each other, at the bandwidth of their type.
-//   - A file for NCCL_TOPO_FILE may lack NVLinks, because NCCL detects them. The file is then
-//     rejected if the GPU type has NVLinks, unless options.missing_nvlinks is set. With kAssume,
-//     every GPU has all links of its GPU type. In a node of up to four GPUs, they are divided
-//     equally among the other GPUs, if possible. Otherwise, they lead to one switch that represents
-//     all switches.
+//   - A file for NCCL_TOPO_FILE may lack NVLinks, because NCCL detects them. If the GPU type has
+//     NVLinks, such a file is rejected, unless options.missing_nvlinks is set. With kAssume, every
+//     GPU has all links of its GPU type. In a node of up to four GPUs, a GPU's links are divided
+//     equally among the other GPUs, if possible. Otherwise, all links lead to one switch that
+//     represents all switches.
 //
 // Irrelevant attributes that NCCL writes are ignored; other unknown attributes are listed in the
 // notes.
 //
 // Errors:
-//   xml.syntax: also for a truncated text, with the element that is not closed
+//   xml.syntax: also for a truncated text; the message has the element without an end tag
 //   xml.too-deep
 //   topology.not-nccl: another kind of document
 //   topology.bad-attribute

@@ -18,11 +18,10 @@ namespace stepcast::formats {
 //
 // Text: the heading determines the columns. Output of old releases ("error" instead of "#wrong", no
 // "root") and of new releases (per-iteration columns, a time stamp at the end) can be read.
-// Collectives without a reduction may have empty "redop" and "root". Lines may be indented. They
-// may begin with time stamps and prefixes of launchers and log collectors: Open MPI's
-// "[1,0]<stdout>:" (--tag-output), srun's "0: " (--label), kubectl's "[pod/name/container] "
-// (--prefix). A file may contain several runs. If the last row of a truncated log has too few
-// columns, it is ignored.
+// Collectives without a reduction may have empty "redop" and "root". Lines may be indented, and may
+// begin with time stamps and prefixes of launchers and log collectors: Open MPI's "[1,0]<stdout>:"
+// (--tag-output), srun's "0: " (--label), kubectl's "[pod/name/container] " (--prefix). A file may
+// contain several runs. A last row with too few columns is ignored, because the log was truncated.
 //
 // JSON: versions 2 and later. The recorded environment is ignored.
 //

@@ -12,7 +12,7 @@ namespace stepcast::scenario {
 // How JudgeOtherKeys treats unknown keys.
 enum class UnknownConfigKeys : std::uint8_t {
   kWarnOf,
-  kPassOver,  // ignore: keys around the text model, for which there is already one warning
+  kPassOver,  // ignore: one warning already covers all keys outside the text model
 };
 
 // Reports all values that `reader` did not request:

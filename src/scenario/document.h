@@ -37,7 +37,7 @@
 //      link->Finish();
 //    }
 //    reader.Finish();                                 // unknown keys are reported here
-//    if (reader.failed()) return std::nullopt;        // some mistake in it or below it
+//    if (reader.failed()) return std::nullopt;        // a mistake in the mapping, at any depth
 //    return Thing{*name, ...};
 //  }
 namespace stepcast::scenario {
@@ -77,8 +77,8 @@ class Node {
   Schema* schema_;
 };
 
-// Reads and parses a file. Appends mistakes to `diagnostics`. Returns no value only if the file has
-// no tree.
+// Reads and parses a file. Appends mistakes to `diagnostics`. Returns no value only if the file
+// cannot be read or parsed.
 std::optional<Node> ReadDocument(const std::string& path, Diagnostics& diagnostics);
 // Parses a text. `file` is the name of the text in positions.
 std::optional<Node> ParseDocument(std::string_view text, const std::string& file,
@@ -167,7 +167,7 @@ class MappingReader {
   std::optional<Node> ReadNode(std::string_view key, Need need, std::string_view what);
   template <typename T>
   std::optional<T> ReadWord(std::string_view key, Need need, std::initializer_list<Word<T>> words);
-  // Reads one of `values`, which are written as their function Name states.
+  // Reads one of `values`. Name(value) is the word for a value in the file.
   template <typename T>
   std::optional<T> ReadNamed(std::string_view key, Need need, std::initializer_list<T> values);
 
@@ -183,7 +183,8 @@ class MappingReader {
   // `training`.
   std::string PathOf(std::string_view key) const;
   const Node& node() const { return node_; }
-  // Returns the list of mistakes. Pass it to functions that read single values, which append to it.
+  // Returns the list of mistakes. Pass the list to functions that read single values, which append
+  // their mistakes.
   Diagnostics& diagnostics() { return *diagnostics_; }
 
   // Appends a format-specific mistake at the value of `key`.
@@ -204,7 +205,7 @@ class MappingReader {
   Node node_;
   Diagnostics* diagnostics_;
   std::size_t diagnostics_before_;
-  std::vector<std::string_view> known_;  // literals of the callers
+  std::vector<std::string_view> known_;  // string literals of the callers
 };
 
 template <typename T>

@@ -11,12 +11,12 @@
 // GPU data sheets as YAML, topologies/gpus/*.yaml:
 //
 //  name: h100-sxm
-//  sources: [...]                # free text, where the figures come from
-//  memory: 79.11 GiB             # what the driver lets a process allocate
+//  sources: [...]                # free text: origins of the values
+//  memory: 79.11 GiB             # the most that the driver lets a process allocate
 //  memory_bandwidth: 3350 GB/s
 //  multiprocessors: 132
 //  compute_capability: "9.0"     # only for CUDA devices; collectives are then NCCL's
-//  peak:                         # dense; types that the device cannot compute in are left out
+//  peak:                         # dense rates of the supported data types
 //    {fp32: 66.9 TFLOPS, bf16: 989.4 TFLOPS, fp16: 989.4 TFLOPS, fp8: 1978.9 TFLOPS}
 //
 // Errors, in addition to the errors of document.h: topology.unknown-gpu (no such file),

@@ -79,7 +79,7 @@ class SharedInputs {
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
-// The contents of an InputCache. The readers that fill the cache use them.
+// The contents of an InputCache, for the readers that fill the cache.
 
 // The tree of a file, and the mistakes that did not prevent parsing.
 struct Document {
@@ -98,9 +98,9 @@ struct InputCache::Contents {
 
 // Suggests known names for an unknown name.
 
-// Suggests files for a path that was not found. For a name without a folder ("h100"): the files in
-// the data root's folder for this key whose names contain it. For other paths: the most similar
-// path in the same folder.
+// Suggests files for a path that was not found. For a name without a folder ("h100"): the shipped
+// files for `key` whose names contain the name. For other paths: the most similar path in the same
+// folder.
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key);
 
 // Returns suggestions from `known`: all names that contain the word ("h100-sxm" for "h100") or, if

@@ -58,9 +58,9 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
 
 // Clusters with several kinds of nodes (Scenario::other_nodes). The first nodes have kind 0.
 //
-// A rank's own work is priced on its kind of node. A collective is priced once for each kind of its
-// ranks' nodes, as if all nodes were of this kind, and has the longest of these times, because
-// rings and trees run at the rate of their slowest link.
+// A rank's operations, except collectives, are priced on the rank's kind of node. A collective is
+// priced once for each kind of node in its group, as if all nodes were of this kind. The collective
+// has the longest of these times, because rings and trees run at the rate of their slowest link.
 
 int KindCount(const Scenario& scenario);
 // Returns the kind of node on which a rank runs.

@@ -40,8 +40,8 @@ inline constexpr std::int64_t kMostListedParameters = 1'000'000'000'000'000;
 inline constexpr Time kMostListedTime = Seconds(15 * 60);
 inline constexpr Bytes kMostListedActivation = GiB(std::int64_t{1} << 20);  // 1 PiB
 
-// Reads a model as YAML, in a file or inside a scenario. If the model has no name, its name is that
-// of the file without extension, or its key in the scenario.
+// Reads a model as YAML, in a file or inside a scenario. If the model has no name, the name is the
+// file name without extension, or the key in the scenario.
 std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics);
 
 struct LoadedModel {

@@ -78,8 +78,8 @@ struct PublishedCase {
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
   MemoryOf memory_of = MemoryOf::kFullestRank;
-  // The MFU, as a fraction of the peak rate, if the source states it instead of a time. It is not
-  // compared with the forecast, because its formula is unknown.
+  // The MFU, as a fraction of the peak rate, if the source states it instead of a time. The MFU is
+  // not compared with the forecast, because the formula of the source is unknown.
   std::optional<double> mfu;
   // The differences between the simulation and the run, one sentence each.
   std::vector<std::string> stand_ins;
