@@ -21,7 +21,7 @@ struct ImportedTopology {
   std::vector<std::string> notes;
 };
 
-// The action of an import if its input lists no NVLinks, although the GPU type has NVLinks.
+// How an import handles an input without NVLinks if the GPU type has NVLinks.
 enum class MissingNvLinks : std::uint8_t {
   kRefuse,  // error topology.no-nvlinks
   kAssume,  // assume all links of the GPU type, to every other GPU or to switches
@@ -31,7 +31,7 @@ enum class MissingNvLinks : std::uint8_t {
 // User input of an import, in addition to the other tool's output.
 struct ImportOptions {
   std::string gpu{};                     // GPU type in topologies/gpus/<gpu>.yaml; empty: unknown
-  std::optional<Bandwidth> nic_speed{};  // speed of each NIC's port, if the input lacks it
+  std::optional<Bandwidth> nic_speed{};  // speed of ports for which the input has no speed
   // The NICs that connect nodes, by their names in the input. {"all"}: all NICs. Empty: the default
   // of the input format.
   std::vector<std::string> nics{};
@@ -40,7 +40,7 @@ struct ImportOptions {
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
-// Default latencies, because the input formats have none. The defaults equal the latencies in
+// Default latencies, for input formats without latencies. The defaults equal the latencies in
 // topologies/*.yaml, and are similar to measured peer-to-peer latencies. The NIC's default is the
 // specified port latency of InfiniBand HDR.
 inline constexpr Time kNvLinkLatency = Nanoseconds(250);
@@ -152,8 +152,8 @@ Result<ImportedTopology> ParseNcclTopology(std::string_view text, const std::str
 //   NV#        # NVLinks: direct links, or links to NVSwitches (treated as one switch) if a GPU
 //              would need more direct links than it has
 //
-// If a NIC is on a PCIe switch with a GPU, NICs on switches without GPUs are omitted, because they
-// are for storage and management. options.nics selects other NICs, by their names in the matrix or
+// If any NIC shares a PCIe switch with a GPU, all other NICs are omitted, because such NICs usually
+// serve storage or management. options.nics selects other NICs, by their names in the matrix or
 // legend.
 //
 // The output contains neither the GPU type nor speeds. options.gpu is therefore required, and also

@@ -42,7 +42,7 @@ struct KinetoKernel {
   std::int32_t name = 0;         // index in KinetoTrace::names
   std::int32_t collective = -1;  // NCCL: index in KinetoTrace::collectives; else -1
   std::int32_t step = -1;        // step number in a trace written by stepcast; otherwise -1
-  Moment waited = 0;             // only from stepcast: earlier wait of the stream for other ranks
+  Moment waited = 0;             // only from stepcast: preceding wait for other ranks
   std::int32_t process = 0;
   KinetoWork work = KinetoWork::kKernel;
   bool optimizer = false;  // only from stepcast: the phase is the optimizer

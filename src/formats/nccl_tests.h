@@ -89,7 +89,7 @@ struct NcclTestsOptions {
   std::optional<int> ranks_per_node{};         // none: computed from the hosts in the log
   bool in_place = false;                       // use the in-place times
   // Whether to accept a larger size with a shorter time than a smaller size. Both sizes then have
-  // the mean of their times, and the table may be noisier than other tables.
+  // the mean of the two times, and the table may be noisier than other tables.
   bool keep_noise = false;
   std::string name{};
   std::string gpu{};  // GPU type; empty: from device names in the logs

@@ -17,7 +17,7 @@ enum class UnknownConfigKeys : std::uint8_t {
 
 // Reports all values that `reader` did not request:
 //   - an error (model.not-modelled) for a key that changes shapes, FLOPs or memory, unless its
-//     value has no effect: null, false, 0, empty, or the behavior of the layers in any case;
+//     value has no effect: null, false, 0, empty, or the behavior without the key;
 //   - a warning for a key that changes only values or a little elementwise work, and for an unknown
 //     key.
 void JudgeOtherKeys(formats::HuggingFaceReader& reader, UnknownConfigKeys unknown);

@@ -57,8 +57,8 @@ class Node {
   const YamlTree& tree() const { return tree_; }
   Schema* schema() const { return schema_; }
 
-  // scalar() returns the text of a scalar without quotes. quoted() returns whether it was quoted.
-  // Only for kScalar.
+  // scalar() returns the text of a scalar without quotes. quoted() returns whether the text was
+  // quoted. Only for kScalar.
   const std::string& scalar() const { return tree_->scalar; }
   bool quoted() const { return tree_->quoted; }
   // Returns the items of a kSequence. Empty for other kinds.

@@ -27,12 +27,13 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
 Result<topology::Gpu> LoadGpu(const std::string& path);
 
 // Returns the GPU to which `name` refers in a file in `folder`. `name` is the path of a .yaml file,
-// or the name of a file in topologies/gpus of the data root ("h100-sxm"). If the form factor is
-// missing, it is SXM ("h100": h100-sxm). Case is ignored. `location` is the position of the name.
+// or the name of a file in topologies/gpus of the data root ("h100-sxm"). If the name has no form
+// factor, SXM is assumed ("h100": h100-sxm). Case is ignored. `location` is the position of the
+// name.
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics);
 
-// Returns the data root's name of a GPU, such as "h100-sxm" for "H100". Empty: no such GPU.
+// Returns the name of a GPU in the data root, such as "h100-sxm" for "H100". Empty: no such GPU.
 std::string GpuNamed(std::string_view name);
 
 }  // namespace stepcast::scenario

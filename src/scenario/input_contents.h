@@ -104,7 +104,7 @@ struct InputCache::Contents {
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key);
 
 // Returns suggestions from `known`: all names that contain the word ("h100-sxm" for "h100") or, if
-// no name contains it, the most similar name. Empty if no name is similar.
+// no name contains the word, the most similar name. Empty if no name is similar.
 std::vector<std::string> NamesMeant(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace stepcast::scenario

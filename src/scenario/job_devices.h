@@ -16,12 +16,13 @@
 namespace stepcast::scenario {
 
 // The GPUs of a topology that a job uses (`cluster.devices`). The job uses as few nodes as
-// possible, starting with the first, and on every node the same number of GPUs, starting with the
-// first. Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the first six of two
-// nodes, as with `torchrun --nproc-per-node 6`.
+// possible, with the same number of GPUs on every node. Nodes and GPUs are used in ascending order.
+// Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the first six of two nodes, as
+// with `torchrun --nproc-per-node 6`.
 //
-// Nodes must be equal because launchers start equally many processes on each node, and because NCCL
-// uses the resources of the weakest node on all nodes of a communicator.
+// Every node must have the same number of the job's GPUs. Reasons: launchers start equally many
+// processes on each node, and NCCL uses the resources of the weakest node on all nodes of a
+// communicator.
 
 // The nodes of a topology that a job uses.
 struct NodesOfGpus {
@@ -31,8 +32,8 @@ struct NodesOfGpus {
 };
 
 // Returns the number of the job's GPUs, out of `all` GPUs of the topology. If `devices` is `plan`,
-// this is the product of the plan's degrees along all axes. If the request does not contain the
-// data-parallel degree, the largest possible degree is used. The result may exceed `all`;
+// the result is the product of the plan's degrees along all axes. If the request does not contain
+// the data-parallel degree, the largest possible degree is used. The result may exceed `all`;
 // legality.h then reports an error.
 std::int64_t DevicesOfJob(const DevicesRequest& devices, const plan::Request& request,
                           std::int64_t all);

@@ -57,8 +57,8 @@ struct LoadedModel {
 // Loads a model from a YAML file or a config.json. A file is a config.json if its name ends in
 // .json, or if it has a model_type and no kind.
 Result<LoadedModel> LoadModel(const std::string& path);
-// Parses the text of a config.json. `path` names the text in positions, and names a model without a
-// name.
+// Parses the text of a config.json. `path` names the text in positions. A model without a name is
+// named after `path`.
 Result<LoadedModel> ParseConfig(std::string_view text, const std::string& path);
 
 // These functions read a config.json with options: a mapping with the key `config`, such as

@@ -16,7 +16,7 @@ namespace stepcast::scenario {
 // docs/user-guide/features/pipeline_parallel_layout.md):
 //
 //  Ettt|ttt|ttt|ttL        four stages (with virtual stages, chunks), separated by |
-//  Et*3|(tt|)*29|L         *N repeats the item before it; commas are ignored
+//  Et*3|(tt|)*29|L         *N repeats the preceding item; commas are ignored
 //
 // E is the embedding (only at the start), t is a block, and L is the head with its loss (only at
 // the end). m is the module for multi-token prediction, directly before L.

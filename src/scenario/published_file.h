@@ -18,7 +18,7 @@
 // published.unknown-part, published.nothing-measured.
 namespace stepcast::scenario {
 
-// The use of a case. kFit: profiles may be fitted to it. kCheck: it is used only to report errors.
+// The use of a case. kFit: for fitting profiles. kCheck: only for reporting errors.
 enum class Split : std::uint8_t { kFit, kCheck };
 constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fit" : "check"; }
 
