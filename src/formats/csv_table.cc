@@ -68,7 +68,7 @@ class Parser {
   void FailTooLarge(Location location, std::size_t most, std::string_view what) {
     too_large_ = true;
     faults_.push_back({"file.too-large", std::move(location),
-                       fmt::format("more than {} {}", most, what),
+                       fmt::format("the table has more than {} {}", most, what),
                        "check that the path is correct"});
   }
 
