@@ -52,7 +52,7 @@ class HuggingFaceReader {
   std::string Text(const std::string& path, std::string absent);
   // Returns the strings of an array, and reports other elements. None if the array is missing.
   std::optional<std::vector<std::string>> Texts(const std::string& path);
-  // Marks the key as requested. For values without effect.
+  // Marks a key without effect as requested.
   void Accept(const std::string& path) { Find(path); }
 
   // Reports a mistake: the forecast does not support this kind of model.
@@ -102,7 +102,7 @@ struct AttentionWindow {
   std::int64_t tokens = 0, full_every = 0;
 };
 AttentionWindow ReadWindow(HuggingFaceReader& reader, std::int64_t layers, const WindowRule& rule);
-// Reports a mistake if the file has a window. For model classes without attention windows.
+// Reports a mistake if the file has a window, for model classes without attention windows.
 void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 
 // Returns the epsilon of norms and the rotary positions of the model. The defaults are the same as

@@ -261,7 +261,7 @@ class Merger {
     }
     if (added > 0) return;
     Report("nccl-tests.no-times", run.location,
-           fmt::format("no row has a size larger than zero and {} times",
+           fmt::format("no row has both {} times and a size larger than zero",
                        options_.in_place ? "in-place" : "out-of-place"),
            options_.in_place ? "omit --in-place" : "add --in-place");
   }

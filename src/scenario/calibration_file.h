@@ -98,7 +98,7 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //  collectives:                               # sizes as in nccl-tests, ascending
 //    - {collective: all_reduce, ranks: 4, nodes: 4, points: [[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]}
 //
-// Measured times. Measured times have priority over the efficiencies, which are then optional:
+// Measured times have priority over the efficiencies, which are then optional:
 //
 //  kernels:
 //    gemm_surface: {bf16: [[1024, 1024, 4096, 25 us], ...]}    # every combination of m, n, k

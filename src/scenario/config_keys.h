@@ -22,7 +22,7 @@ enum class UnknownConfigKeys : std::uint8_t {
 //     key.
 void JudgeOtherKeys(formats::HuggingFaceReader& reader, UnknownConfigKeys unknown);
 
-// Accepts the config keys that enable norms of queries and keys. For model types whose layers
+// Accepts the config keys that enable norms of queries and keys, for model types whose layers
 // always have these norms.
 void AcceptHeadNorms(formats::HuggingFaceReader& reader);
 

@@ -45,12 +45,14 @@ namespace stepcast::scenario {
 // A YAML node of an input file, with its dotted path. Cheap to copy.
 class Node {
  public:
-  // Creates a node. `schema` records the keys that readers request. Null: no keys are recorded.
+  // Creates a node. `schema` records the keys that readers request. If `schema` is null, no keys
+  // are recorded.
   Node(YamlTree tree, std::string path, Schema* schema = nullptr)
       : tree_(std::move(tree)), path_(std::move(path)), schema_(schema) {}
 
   NodeKind kind() const { return tree_->kind; }
-  // Returns the dotted path, such as "training.precision" or "layers[2].name". Empty for the root.
+  // Returns the dotted path, such as "training.precision" or "layers[2].name". The path of the root
+  // is empty.
   const std::string& path() const { return path_; }
   Location location() const { return tree_->position.location(); }
   const std::string& file() const { return *tree_->position.file; }
@@ -58,13 +60,13 @@ class Node {
   Schema* schema() const { return schema_; }
 
   // scalar() returns the text of a scalar without quotes. quoted() returns whether the text was
-  // quoted. Only for kScalar.
+  // quoted. The node must be a kScalar.
   const std::string& scalar() const { return tree_->scalar; }
   bool quoted() const { return tree_->quoted; }
-  // Returns the items of a kSequence. Empty for other kinds.
+  // Returns the items of a kSequence. Other kinds have no items.
   std::vector<Node> items() const;
-  // Returns the entries of a kMapping. Empty for other kinds. Used for mappings with free keys,
-  // such as `provenance`.
+  // Returns the entries of a kMapping. Other kinds have no entries. Used for mappings with free
+  // keys, such as `provenance`.
   std::vector<std::pair<std::string, Node>> entries() const;
 
   // Describes the node for messages: "'010'" for a scalar, otherwise "a mapping", "a sequence" or
@@ -112,7 +114,7 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
 // Reads words: either one text with spaces between the words, or a sequence of words.
 std::optional<std::vector<std::string>> ReadWords(const Node& node, Diagnostics& diagnostics);
-// Returns whether the node is the word `word`. For keys that also accept other kinds of values.
+// Returns whether the node is the word `word`, for keys that also accept other kinds of values.
 bool IsWord(const Node& node, std::string_view word);
 // Returns the index of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,

@@ -44,7 +44,7 @@ class Loader {
   Loader& operator=(Loader&&) noexcept;
 
   // Reads the scenario. On failure, returns all mistakes of all files, ordered by file and
-  // position. Call once.
+  // position. Call Read only once.
   Result<void> Read();
 
   // Returns whether Read failed only because the plan is illegal. broken() then returns the

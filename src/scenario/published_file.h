@@ -27,7 +27,7 @@ constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fi
 enum class Quality : std::uint8_t { kA, kB };
 constexpr std::string_view Name(Quality quality) { return quality == Quality::kA ? "A" : "B"; }
 
-// The kind of memory of a measured peak.
+// The memory that a measured peak counts.
 enum class MemoryKind : std::uint8_t {
   kAllocated,  // bytes that the framework's allocator allocated to tensors
   kReserved,   // bytes that the framework's allocator reserved on the device
