@@ -45,7 +45,7 @@ class HuggingFaceReader {
   std::optional<std::int64_t> OptionalDimension(const std::string& path);
   // Returns a dimension, or 0 (no such part in the model) if the key is missing or 0.
   std::int64_t OptionalDimensionOrZero(const std::string& path);
-  // Returns a dimension. If it is missing or invalid, reports a mistake and returns 1.
+  // Returns a dimension. If the key is missing or invalid, reports a mistake and returns 1.
   std::int64_t Dimension(const std::string& path);
   bool Boolean(const std::string& path, bool absent);
   double Number(const std::string& path, double absent);  // at least 0

@@ -55,9 +55,9 @@ inline constexpr const char* kFabricNote =
     "the speed of the NICs' ports";
 
 // Returns the bandwidth between two CPUs of a host, in one direction: links x transfer rate x bits
-// per transfer, with the number of links of two-socket GPU servers. (NCCL uses the constants in
-// src/graph/topo.h only for its search.) Unknown processors have the bandwidth of the slowest
-// processor since 2017.
+// per transfer, with the number of links of two-socket GPU servers. (The constants in NCCL's
+// src/graph/topo.h are only for NCCL's search.) Unknown processors have the bandwidth of the
+// slowest processor since 2017.
 inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   using topology::Processor;
   const auto links = [](int count, double gigatransfers, int bits) {
@@ -140,11 +140,11 @@ inline topology::Fabric OneSwitch(Bandwidth port) {
 Result<ImportedTopology> ParseNcclTopology(std::string_view text, const std::string& file,
                                            const ImportOptions& options);
 
-// The output of `nvidia-smi topo -m`: a matrix of GPUs and NICs with the class of the route between
-// each pair (NV18, PIX, PXB, PHB, NODE, SYS), CPU and NUMA affinity of the GPUs, and a legend with
-// the names of NICs. Tabs, blanks or bars separate the columns. Terminal escape sequences and
-// prefixes of pasted lines ("> ", "# ") are ignored. Old releases print the NICs' names in the
-// matrix.
+// The output of `nvidia-smi topo -m`: a matrix of GPUs and NICs, and a legend with the names of
+// NICs. The matrix has the class of the route between each pair (NV18, PIX, PXB, PHB, NODE, SYS),
+// and the CPU and NUMA affinity of the GPUs. Tabs, blanks or bars separate the columns. Terminal
+// escape sequences and prefixes of pasted lines ("> ", "# ") are ignored. Old releases print the
+// NICs' names in the matrix.
 //
 //   PIX, PXB   one PCIe switch (or a tree of switches, treated as one)
 //   PHB, NODE  one CPU

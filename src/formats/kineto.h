@@ -63,8 +63,8 @@ struct TracedStep {
 };
 
 // Reads step number `step` (by default, the step of median duration among the steps with a backward
-// pass). `sizes` are the numbers of elements of the model's parameters in registration order, for
-// traces without shapes; gradients are then assumed to be ready in reverse order. Stores only the
+// pass). For traces without shapes, `sizes` has the number of elements of each model parameter, in
+// registration order. Gradients are then assumed to be ready in reverse order. Stores only the
 // current block of the text and the needed event data.
 Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
                                std::optional<std::int64_t> step,

@@ -65,7 +65,7 @@ struct KinetoAnnotation {
   Moment start = 0, end = 0;
 };
 
-// The activities of the host while it launches no operations.
+// Host activities other than launches of operations.
 enum class KinetoHost : std::uint8_t {
   kDataLoading,  // next() of the data loader, and host tasks for data loading
   kAllocator,    // cudaMalloc, cudaFree and similar calls

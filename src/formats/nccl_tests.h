@@ -44,8 +44,8 @@ struct NcclTestsRow {
 
 // Properties of a collective that follow from the rows of its table.
 struct NcclTestsTraits {
-  std::optional<bool> reduces;  // from the column redop; none if it is missing
-  std::optional<bool> rooted;   // from the column root; none if it is missing
+  std::optional<bool> reduces;  // from the column redop; none without this column
+  std::optional<bool> rooted;   // from the column root; none without this column
   double algbw = 0, busbw = 0;  // GB/s in the row with the largest algbw; 0: unknown
 };
 
@@ -67,9 +67,9 @@ struct NcclTestsRun {
 
 Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);
 
-// Converts runs of nccl-tests to the tables of a calibration profile, one table per collective,
-// number of ranks and number of nodes. The time of several rows of the same size (in several logs
-// or cycles) is their mean.
+// Converts runs of nccl-tests to the tables of a calibration profile, one table for each
+// combination of collective, number of ranks and number of nodes. If several rows have the same
+// size (in several logs or cycles), the table has the mean of their times.
 
 // Deduces the collective of a table from the columns and the ratio busbw / algbw (BusFactor), for
 // logs without the program's name. The columns redop and root show whether there is a reduction and

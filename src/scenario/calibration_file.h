@@ -15,8 +15,8 @@
 
 namespace stepcast::scenario {
 
-// These functions read required keys of a section. If a key is missing or wrong, they append a
-// Diagnostic and return zero; callers then ignore the section.
+// These functions read required keys of a section. If a key is missing or wrong, these functions
+// append a Diagnostic and return zero; callers then ignore the section.
 
 inline double RequiredDecimal(MappingReader& section, std::string_view key) {
   return section.ReadDecimal(key, Need::kRequired, {}).value_or(0);
@@ -47,12 +47,12 @@ void ReadPoints(const std::vector<Node>& nodes, calibration::Curve& points,
 calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
                              Diagnostics& diagnostics);
 
-// Returns `base` with `over` merged into it. Mappings are merged key by key. Other values of `over`
+// Merges `over` into a copy of `base`. Mappings are merged key by key. Other values of `over`
 // replace values of `base`; null removes a value. Values keep their source positions. The result
 // shares unchanged parts with the arguments, which must not be null.
 YamlTree Merged(const YamlTree& base, const YamlTree& over);
 
-// The costs of a device's kernels, and how they differ by library release.
+// The costs of a device's kernels, and the differences between library releases.
 struct KernelCostsSection {
   calibration::KernelCosts costs;
   std::vector<calibration::KernelRelease> releases{};  // ascending

@@ -95,10 +95,10 @@ struct Word {
   T value;
 };
 
-// These functions return the value of one node. If the value is wrong, they append a Diagnostic and
-// return no value. Integers are plain decimal numbers. Booleans are true or false. Text must not be
-// empty. Decimals may have an exponent and quotes. The largest values are 1 EiB for bytes, 24 h for
-// times, and 1000 PB/s for bandwidths.
+// These functions return the value of one node. If the value is wrong, the functions append a
+// Diagnostic and return no value. Integers are plain decimal numbers. Booleans are true or false.
+// Text must not be empty. Decimals may have an exponent and quotes. The largest values are 1 EiB
+// for bytes, 24 h for times, and 1000 PB/s for bandwidths.
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics);
 std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics);
@@ -144,7 +144,7 @@ std::optional<T> ReadWord(const Node& node, std::initializer_list<Word<T>> words
 }
 
 // Reads a mapping key by key. Each Read function requests one key and returns the key's value, or
-// no value if the key is missing or its value is wrong. A Read function appends a Diagnostic for a
+// no value if the key is missing or the value is wrong. A Read function appends a Diagnostic for a
 // wrong value and for a missing required key.
 class MappingReader {
  public:

@@ -44,8 +44,8 @@ std::string NameOfFamily(const Node& family);
 // Returns whether blocks, not dimensions, describe the models of a family.
 bool HasBlocks(const YamlNode& family);
 
-// Returns the file of a family, with all sections of the families that it extends. If there are
-// mistakes, appends them and returns no value.
+// Returns the file of a family, with all sections of the families that this family extends. If
+// there are mistakes, appends them and returns no value.
 std::optional<Node> ReadFamily(const std::string& path, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

@@ -39,7 +39,7 @@ class InputCache {
 
 // Values computed from input files, each computed once and shared by all scenarios of a sweep.
 // Files must not change while this object exists. Thread-safe: if several threads need a value, one
-// computes it and the others wait.
+// thread computes the value and the others wait.
 template <typename T>
 class SharedInputs {
  public:

@@ -47,7 +47,7 @@ std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics
 struct LoadedModel {
   model::Model model;
   // Sentences about parts of the description that are not modeled, for the forecast's warnings.
-  // Empty for a YAML file, because its unsupported keys are errors.
+  // Empty for a YAML file, because unsupported keys in YAML are errors.
   std::vector<std::string> warnings{};
   // The constants of a config.json that describes a model by its dimensions. Not set for other
   // files.

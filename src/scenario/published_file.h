@@ -38,7 +38,7 @@ constexpr std::string_view Name(MemoryKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// The keys of a case, and the scenario keys that they set.
+// The keys of a case, and the scenario keys that these keys set.
 struct CaseKey {
   std::string_view key, section, name;
 };
@@ -78,12 +78,12 @@ struct PublishedCase {
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
   MemoryOf memory_of = MemoryOf::kFullestRank;
-  // The MFU, as a fraction of the peak rate, if the source states it instead of a time. The MFU is
-  // not compared with the forecast, because the formula of the source is unknown.
+  // The MFU, as a fraction of the peak rate, if the source states the MFU instead of a time. The
+  // MFU is not compared with the forecast, because the formula of the source is unknown.
   std::optional<double> mfu;
   // The differences between the simulation and the run, one sentence each.
   std::vector<std::string> stand_ins;
-  // The reason why no scenario can describe the run. Empty if a scenario can describe it.
+  // The reason why no scenario can describe the run. Empty if a scenario can describe the run.
   std::string not_simulated;
   YamlTree scenario;  // a complete scenario, with all parts merged
 };

@@ -21,8 +21,8 @@ namespace stepcast::scenario {
 // Loads many scenarios of one file with different overrides, as in a sweep. Results and mistakes
 // equal the results of Load. Not thread-safe.
 //
-// Overrides of plan settings and of the number of nodes become values of the request, and only the
-// rules are checked again, which takes some microseconds. Overrides of other keys ("model",
+// Overrides of plan settings and of the number of nodes become values of the request. Only the
+// rules are then checked again, which takes some microseconds. Overrides of other keys ("model",
 // "training.precision", a removed key) form an override set; the first scenario of each override
 // set is read in full.
 class Variants {
