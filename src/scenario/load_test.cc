@@ -675,7 +675,7 @@ TEST(Load, RefusesAProfileOfAnotherGpuUnlessAskedForIt) {
             "--set calibration=calibration/h100-sxm.yaml: error[calibration.another-gpu]: the "
             "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n"
             "  hint: remove the profile (--set calibration=null) to use the profile of "
-            "a100-sxm-80gb; or accept this profile, with a warning: --set "
+            "a100-sxm-80gb; to keep the profile, with a warning, add --set "
             "calibration_of_another_gpu=true\n");
   const auto own = LoadString(a100, {pin, "calibration=null"});
   ASSERT_TRUE(own.has_value()) << Messages(own);
@@ -861,8 +861,8 @@ TEST(Load, WarnsAboutTablesOfOtherGroups) {
   EXPECT_EQ(WarningsWithTables(table(2, 1) + ", " + table(8, 8)), std::vector<std::string>{});
   EXPECT_EQ(WarningsWithTables(table(4, 1) + ", " + table(2, 1)),
             std::vector<std::string>{
-                "the forecast does not use the profile's tables of collectives, because they were "
-                "measured over 4 ranks on 1 node, 2 ranks on 1 node, but this plan uses 8 ranks on "
+                "the forecast does not use the profile's tables of collectives: the tables are "
+                "for 4 ranks on 1 node, 2 ranks on 1 node, but this plan uses 8 ranks on "
                 "8 nodes (each device of a flat cluster is a node)"});
   // Hybrid sharding: groups of four shards, and of two replicas.
   const std::vector<std::string> hybrid = {"data_parallel.zero_stage=3",
