@@ -226,9 +226,9 @@ namespace {
 // "A step of B takes 79.2 ms, 77.0 % more than a step of A".
 std::string VerdictOf(const Forecast& a, const Forecast& b) {
   const double part = b.step_time.seconds() / a.step_time.seconds() - 1;
-  if (part == 0) return "A step of B takes as long as a step of A.";
-  return fmt::format("A step of B takes {}, {} % {} than a step of A.", FormatTime(b.step_time),
-                     PerCent(std::abs(part)), part < 0 ? "less" : "more");
+  if (part == 0) return "A step of plan B takes as long as a step of plan A.";
+  return fmt::format("A step of plan B takes {}, {} % {} than a step of plan A.",
+                     FormatTime(b.step_time), PerCent(std::abs(part)), part < 0 ? "less" : "more");
 }
 
 PageSection TimeSection(const Forecast& a, const Forecast& b) {

@@ -178,7 +178,7 @@ using validate::CauseKind;
 // What to look at if a cause makes a step longer, in the order of CauseKind.
 constexpr const char* kNextOfCause[] = {
     "sizes that are not multiples of 8; TF32; the clock; software.torch",
-    "the kernel's name: training.attention",
+    "training.attention; the name of the attention kernel",
     "training.optimizer_implementation",
     "training.compile, training.norm, training.rotary, training.loss; more kernels than forecast",
     "the times of layers in the model file",
@@ -187,7 +187,7 @@ constexpr const char* kNextOfCause[] = {
     "the clock, the node and the number of tokens of the slow rank",
     "parallelism.stage_layers; whether one stage is slow",
     "CPU load and clock; .item(); training.compile; CUDA graphs",
-    "training.data_loading: the numbers of workers and of prefetched batches",
+    "training.data_loading: workers and prefetched batches",
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; a smaller micro-batch"};
 static_assert(std::size(kNextOfCause) ==
               static_cast<std::size_t>(CauseKind::kAllocatorFlushes) + 1);

@@ -71,10 +71,10 @@ struct Chart {
                       // focused row
   ChartData data;
   std::vector<ChartTip> tips;
-  // The members below are only for a timeline. `window` is its start and end in ms; `lanes` are
-  // ordered from top to bottom. Each row of the data is a bar, and rows are ordered by lane. The
-  // columns are `kind`, `name`, `of`, `operations`, and three times in ticks: `gap` from the end of
-  // the lane's previous bar, `length`, and `idle`, the idle time within `length`.
+  // The members below are only for a timeline. `window` is the timeline's start and end in ms;
+  // `lanes` are ordered from top to bottom. Each row of the data is a bar, and rows are ordered by
+  // lane. The columns are `kind`, `name`, `of`, `operations`, and three times in ticks: `gap` from
+  // the end of the lane's previous bar, `length`, and `idle`, the idle time within `length`.
   struct TimelineLane {
     std::string name;
     std::size_t bars = 0;

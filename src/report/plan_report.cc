@@ -396,7 +396,7 @@ std::string CountsText(const PlanReport& report) {
   const auto further =
       static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Verdict::kSimulated);
   if (further > 0) {
-    out += fmt::format("plans that were simulated only to find the nearest plans: {}\n",
+    out += fmt::format("plans that were simulated only to find the plans nearest to fitting: {}\n",
                        Grouped(further));
   }
   if (result.shared > 0) {
@@ -558,10 +558,11 @@ std::string PlanText(const PlanReport& report) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
     out += !legal                   ? "no plan can exist\n"
            : !report.result->proved ? "no plan that fits was found in the given time\n"
-           : goal.training.deadline ? "no plan fits and meets the deadline; the nearest plans:\n\n"
+           : goal.training.deadline
+               ? "no plan fits and meets the deadline; the plans that come closest:\n\n"
            : HeadroomOf(goal, report.result->states.families().front().facts) > Bytes(0)
-               ? "no plan leaves enough memory free; the nearest plans:\n\n"
-               : "no plan fits; the nearest plans:\n\n";
+               ? "no plan leaves enough memory free; the plans that come closest:\n\n"
+               : "no plan fits; the plans that come closest:\n\n";
     if (!report.nearest.empty()) {
       out += PlansTable(report, report.nearest, true) + kNeedsText;
       if (HeadroomOf(goal, report.nearest.front().facts) > Bytes(0)) {

@@ -37,8 +37,8 @@ struct PlanRow {
   std::optional<TimeSpent> spent;            // if requested
   std::optional<forecast::TimeRange> range;  // range that covers 90 % of measurements
   // The number of other plans that tie with this plan (planner::Tied). `no_difference` lists the
-  // settings that differ among them, with all their values, this plan's value first. Set only for
-  // ranked plans.
+  // settings that differ among the tied plans, with all values, this plan's value first. Set only
+  // for ranked plans.
   std::int64_t ties = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> no_difference;
 };
@@ -158,8 +158,8 @@ using PlanNames = std::function<std::string(std::int64_t plan)>;
 std::string PlanPage(const PlanReport& report,
                      std::vector<std::pair<std::string, std::string>> about, const PlanNames& name);
 
-// Returns the document of `plan --json`, version 1. Only the last key, `run`, depends on anything
-// but the input.
+// Returns the document of `plan --json`, version 1. All keys except the last, `run`, depend only on
+// the input.
 std::string PlanJson(const PlanReport& report);
 
 }  // namespace stepcast::report

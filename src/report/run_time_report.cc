@@ -55,7 +55,7 @@ struct InputRow {
 std::vector<InputRow> RowsOf(const forecast::RunInputs& inputs) {
   std::vector<InputRow> rows = {
       {"time between failures of a node", "node_mtbf_s", inputs.node_mtbf, "Llama 3; RSC"},
-      {"time between failures of the job without a failed node", "job_mtbf_s", inputs.job_mtbf,
+      {"time between job failures that are not node failures", "job_mtbf_s", inputs.job_mtbf,
        "Llama 3; BLOOM, OPT"},
       {"restart", "restart_s", inputs.restart, "RSC"},
       {"storage of the job", "storage_bytes_per_s", inputs.storage, "BLOOM; ByteCheckpoint", true}};

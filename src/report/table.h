@@ -19,8 +19,8 @@ std::string CsvRecord(const std::vector<std::string>& fields);
 
 // Wraps text to the terminal's width. Widths are in characters (Unicode code points).
 
-// Returns the width of text lines: 80, or the width passed to SetTextWidth. It applies to the
-// process and must be set before commands run.
+// Returns the width of text lines: 80, or the width passed to SetTextWidth. The width applies to
+// the process and must be set before commands run.
 std::size_t TextWidth();
 void SetTextWidth(std::size_t width);
 

@@ -18,7 +18,7 @@ namespace stepcast::study {
 
 // The largest number of plans for which Pareto front and sensitivity are computed by default. The
 // front needs a forecast of most plans with less memory than the best plan; the sensitivity needs
-// about twenty.
+// about twenty forecasts.
 inline constexpr std::int64_t kMostPlansWithAll = 20'000;
 
 planner::Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults);

@@ -32,7 +32,7 @@ struct PlanPort {
 // illegal setting gets its default.
 //
 // Settings that describe the old cluster are removed: idle GPUs, slow links and devices, nodes of
-// other kinds, and a calibration profile of another GPU type.
+// other types, and a calibration profile of another GPU type.
 //
 // Errors: the errors of the scenario and of the topology, and settings that a port never changes,
 // such as a precision that the GPUs do not support. If no ported plan is legal: the rules that the
