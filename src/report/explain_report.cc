@@ -165,9 +165,9 @@ std::string MeasuredLine(const forecast::Forecast& forecast, const MeasuredStep&
   const std::string text =
       fmt::format("measured   {}, {} % {} than the forecast", FormatTime(step.measured),
                   PerCent(std::abs(part)), part < 0 ? "less" : "more");
-  if (!step.in_range) return text + "; the profile has no range for the step time\n";
+  if (!step.in_range) return text + "; the calibration profile has no range for step times\n";
   const forecast::TimeRange& range = *forecast.step_time_range;
-  return text + fmt::format("; {} the range of the forecast, {} to {}\n",
+  return text + fmt::format("; the time is {} the range of the forecast, {} to {}\n",
                             *step.in_range ? "inside" : "outside", FormatTime(range.low),
                             FormatTime(range.high));
 }

@@ -90,7 +90,7 @@ struct PageTable {
   std::string caption;
   Table table;
   bool folded = false;    // collapsed behind a summary line
-  bool sortable = false;  // by click or key on a heading
+  bool sortable = false;  // readers can sort rows by a column
   // The highlighted cells as (row, column). Horizontal lines are not rows.
   std::set<std::pair<std::size_t, std::size_t>> stressed{};
 };
@@ -99,7 +99,7 @@ struct PageTable {
 struct PageText {
   std::string heading;
   std::string text;         // preformatted
-  bool is_command = false;  // has a button that copies it
+  bool is_command = false;  // a button copies the text
 };
 
 struct PageSection {

@@ -373,7 +373,7 @@ std::string ProofText(const PlanReport& report) {
   if (!result.proved) {
     return out + fmt::format(
                      "the search was {} early; {} {} may be better than the best plan, by up to {} "
-                     "% of its {}\n\n",
+                     "% of the best plan's {}\n\n",
                      report.interrupted ? "interrupted" : "ended", Grouped(result.open),
                      result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1),
                      report.goal.target == Target::kEnergy ? "energy" : "step");

@@ -34,7 +34,7 @@ struct PlanRow {
   bool simulated = true;
   planner::Verdict verdict = planner::Verdict::kSimulated;
   planner::Bound bound;
-  std::optional<TimeSpent> spent;            // if requested
+  std::optional<TimeSpent> spent;            // set only if requested
   std::optional<forecast::TimeRange> range;  // range that covers 90 % of measurements
   // The number of other plans that tie with this plan (planner::Tied). `no_difference` lists the
   // settings that differ among the tied plans, with all values, this plan's value first. Set only
@@ -111,7 +111,7 @@ struct PlanReport {
   bool interrupted = false;      // the search was stopped early
   std::vector<KindRow> kinds;    // best first; kinds without an acceptable plan come last
   std::optional<LayoutAnswer> why_layout;
-  std::vector<SizeAnswer> by_gpus;  // fewest first; empty if all plans have the same number
+  std::vector<SizeAnswer> by_gpus;  // fewest GPUs first; empty: GPUs do not vary
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
   std::optional<Fitting> would_fit;  // settings that make the nearest plan fit, if no plan fits

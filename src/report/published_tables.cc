@@ -202,7 +202,7 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
   }
   if (!predicted.empty()) {
     table.note += fmt::format(
-        " The table omits {}, because another simulator computed their times.", predicted);
+        " The table omits sources whose times another simulator computed: {}.", predicted);
   }
   // With one source the rows would repeat the total.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();

@@ -131,8 +131,8 @@ std::string CheckpointLines(const WholeRun& run) {
       fmt::format("saves      {}, {}: training pauses for {}{}\n",
                   FormatBytes(Bytes(std::llround(run.run.state))), run.run.async ? "async" : "sync",
                   TimeText(time.cost.blocking),
-                  run.run.async ? fmt::format("; the save is complete {} after the pause, and only "
-                                              "then can a restart use the checkpoint",
+                  run.run.async ? fmt::format("; the save is complete {} after the pause, and a "
+                                              "restart cannot use the checkpoint earlier",
                                               TimeText(time.cost.background))
                                 : "");
   text += fmt::format("interval   {}", TimeText(time.interval));
