@@ -26,7 +26,7 @@ AnswerTable Path(const forecast::Explanation& explanation) {
                      {"bound by", "bound_by", kLeft},
                      {"ms", "time_s"},
                      {"%", ""},
-                     {"slowed by others ms", "slowed_s"}}};
+                     {"due to contention ms", "slowed_s"}}};
   for (const forecast::PathShare& share : explanation.path) {
     table.Add({share.operation, WordOr(share.bound_by), share.time,
                Percent(share.time, explanation.path_length),
@@ -50,7 +50,7 @@ AnswerTable Exposed(const forecast::Explanation& explanation) {
                      {"calls", "calls"},
                      {"ms", "exposed_s"},
                      {"% of step", ""},
-                     {"most at", "largest", kLeft}}};
+                     {"mostly in", "largest", kLeft}}};
   for (const forecast::ExposedCollective& collective : explanation.exposed) {
     Cell largest("", Json::array());
     for (const auto& [label, time] : collective.largest) {
@@ -306,7 +306,7 @@ AnswerTable Settings(const MeasuredStep& step) {
 }
 
 AnswerTable Resources(const MeasuredStep& step) {
-  AnswerTable table{{{"resource alone", "resource", kLeft},
+  AnswerTable table{{{"slower resource", "resource", kLeft},
                      {"at % of full speed", "speed"},
                      {"measure", "measure", kLeft}}};
   for (const forecast::ExplainingSpeed& one : step.resources) {

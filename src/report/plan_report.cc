@@ -268,7 +268,7 @@ std::string SensitivityText(const PlanReport& report) {
   // winner's GPUs.
   const bool unequal_tokens = report.result->UnequalTokens();
   const ByteUnit unit = UnitFor(most);
-  Table neighbours({{"the best, with", kLeft},
+  Table neighbours({{"best plan, with", kLeft},
                     {"instead of", kLeft},
                     {"step ms"},
                     {unequal_tokens ? "change per token, %" : "change %"},
@@ -556,7 +556,7 @@ std::string PlanText(const PlanReport& report) {
   out += PortText(report) + OwnText(report);
   if (report.best.empty()) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
-    out += !legal                   ? "no plan can exist\n"
+    out += !legal                   ? "no plan is legal\n"
            : !report.result->proved ? "no plan that fits was found in the given time\n"
            : goal.training.deadline
                ? "no plan fits and meets the deadline; the plans that come closest:\n\n"
@@ -569,7 +569,8 @@ std::string PlanText(const PlanReport& report) {
         out += "lacks: missing memory, including memory that must remain free\n";
       }
     }
-    if (report.would_fit) out += "\nThe nearest plan:\n" + FittingText(*report.would_fit);
+    if (report.would_fit)
+      out += "\nThe plan nearest to fitting:\n" + FittingText(*report.would_fit);
     return out + "\n" + KindsText(report) + LayoutAnswerText(report) + CountsText(report);
   }
   out += KindsText(report) + LayoutAnswerText(report);

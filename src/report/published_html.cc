@@ -87,7 +87,7 @@ class Points {
 Table SourceTable(const PublishedAccuracy& accuracy) {
   Table table({{"source", Align::kLeft},
                {"machine", Align::kLeft},
-               {"which rows, and notes", Align::kLeft},
+               {"rows and notes", Align::kLeft},
                {"cited", Align::kLeft}});
   for (const scenario::PublishedSource& source : accuracy.sources) {
     std::string about = source.rule;

@@ -25,7 +25,7 @@ namespace {
 
 std::string TimeText(double seconds) {
   constexpr double kShort = 2 * forecast::kMinute;
-  if (!std::isfinite(seconds)) return "without end";
+  if (!std::isfinite(seconds)) return "infinite";
   if (seconds < kShort || seconds >= forecast::kHour) return Duration(seconds);
   return Decimal(seconds / forecast::kMinute, 1) + " min";
 }
