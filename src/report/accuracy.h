@@ -15,8 +15,8 @@ namespace stepcast::report {
 
 // Compares forecasts of collectives with published measurements (docs/formats.md).
 
-// Returns tables by source and by size band, totals, and a list of forecast choices of NCCL that
-// differ from the documented choices.
+// Returns tables by source and by size band, totals, and a list of NCCL's choices for which
+// forecast and source differ.
 std::string CollectiveAccuracyText(const validate::CollectiveAccuracy& accuracy);
 std::string CollectiveAccuracyJson(const validate::CollectiveAccuracy& accuracy);
 // Returns one CSV record per measured point.

@@ -16,10 +16,11 @@ namespace stepcast::report {
 // /dev/stdout) is written directly. If the name ends in .gz, the output is compressed, with equal
 // bytes for equal content.
 //
-// If the caller owns the replaced file, the new file gets the group and the permissions of the
-// replaced file, but not set-user-id, set-group-id and the sticky bit. Otherwise, the output file
-// gets the permissions of a new file. Links, pipes and devices are refused if they belong to a user
-// other than the caller or root. Disks are always refused.
+// If the caller owns the replaced file, the new file gets the replaced file's group and
+// permissions. Set-user-id, set-group-id and the sticky bit are not copied. If the caller does not
+// own the replaced file, the output file gets the permissions of a new file. Links, pipes and
+// devices are refused if they belong to a user other than the caller or root. Disks are always
+// refused.
 //
 // An error is a sentence with the file and the system's reason. After an error, the object must not
 // be used again.

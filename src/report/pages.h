@@ -31,7 +31,7 @@ struct MemoryInstant {
 };
 
 // Returns a rank's memory over step `step` of the timeline, from `start` to `end`. Each change of
-// memory is shown when the compute stream reaches that point of the program, because the host may
+// memory is shown at the time at which the compute stream reaches the change, because the host may
 // be far ahead of the device. Changes of the prologue are shown at the start of step 0. To limit
 // the result to about 2 x `most` instants, neighboring instants are merged into one instant with
 // their largest memory.

@@ -139,8 +139,8 @@ std::string HeldText(const PlanReport& report);
 // must be set.
 CommandWords ExecutionCommand(const PlanReport& report);
 
-// Returns a sentence that compares the best plan with the scenario's own plan: "the best is 12.3 %
-// faster than yours" or "your plan is the best". `own` must be set.
+// Returns a sentence that compares the best plan with the scenario's own plan: "the best plan is
+// 12.3 % faster than yours" or "your plan is the best". `own` must be set.
 std::string GainText(const PlanReport& report);
 
 // Returns why a simulated plan is rejected. Empty if the plan is acceptable.

@@ -28,8 +28,8 @@ struct PlanPort {
 
 // Ports a scenario's plan, with its model, its global batch and every setting that is legal on the
 // new cluster. Degrees of parallelism, virtual stages and the micro-batch size become divisors of
-// their old values; as few of them as possible change, starting with the outermost axis. Any other
-// illegal setting gets its default.
+// their old values. As few of these values as possible change, starting with the outermost axis.
+// Any other illegal setting gets its default.
 //
 // Settings that describe the old cluster are removed: idle GPUs, slow links and devices, nodes of
 // other types, and a calibration profile of another GPU type.

@@ -40,13 +40,13 @@ struct AccuracyFigures {
 
 AccuracyFigures FiguresOf(const std::vector<Pair>& pairs);
 
-// The baseline, which needs no simulation: the step time at the same fraction of the peak rate as
-// the most similar measured run among the fit rows.
+// The baseline without simulation: the step time of a run that achieves the same fraction of the
+// peak rate as the most similar fit row.
 //
-// The most similar run uses the same GPU type and has the smallest distance. The distance is the
-// sum of squares of log2 of the ratios of parameters, sequence length, GPUs, micro-batch size and
+// The most similar row has the same GPU type and the smallest distance. The distance is the sum of
+// squares of log2 of the ratios of parameters, sequence length, GPUs, micro-batch size and
 // micro-batches. Each difference in precision, recomputation or ZeRO stage adds 4 (two doublings).
-// Among equally similar runs, the first run is used. Candidates are the fit rows of the same source
+// Among equally similar rows, the first row is used. Candidates are the fit rows of the same source
 // or, if the source has no fit rows for the GPU, of all sources. A row is not compared with itself.
 struct Rival {
   std::optional<Time> step_time;

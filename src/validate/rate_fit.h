@@ -32,9 +32,8 @@ struct MeasuredKernel {
   std::string shape;
 };
 
-// A measured layer of experts on one rank in serving. The layer consists of forward GEMMs, each of
-// which is one kernel for all experts, and of kernels for routing, permutation, activation and the
-// weighted sum.
+// A measured layer of experts on one rank in serving. The layer consists of forward GEMMs, with one
+// kernel for all experts, and of kernels for routing, permutation, activation and the weighted sum.
 struct MeasuredExperts {
   std::vector<Kernel> products;
   double bytes = 0;         // memory traffic of the other kernels
