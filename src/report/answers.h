@@ -255,8 +255,8 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          const forecast::TrainingTarget& target = {});
 
-// Returns the verdict on memory, such as "fits: 12 GiB of 80 GiB remain free", "may not fit: ..."
-// or "does not fit: 12 GiB more than the device's memory of 80 GiB".
+// Returns the verdict on memory, such as "fits: 12 GiB of 80 GiB remain free". Other verdicts start
+// with "may not fit" or "does not fit".
 std::string MemorySentence(const forecast::MemoryForecast& memory);
 
 // The output of `run-time`: the duration of a training run including failures, its cost, and the
