@@ -400,7 +400,7 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(),
               ElementsAre("--vary data_parallel.prefetch: ddp does not support this setting, so "
-                          "the search includes its plans without it"));
+                          "the search includes its plans without the setting"));
 
   options_.frameworks = {plan::Framework::kDdp, plan::Framework::kMegatron};
   space = Space();
@@ -483,7 +483,7 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(),
               ElementsAre("fsdp2 does not support training.blocks_per_checkpoint, so "
-                          "the search includes its plans without it"));
+                          "the search includes its plans without this setting"));
   EXPECT_TRUE(load(*space, 0).has_value());
 }
 
