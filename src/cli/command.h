@@ -47,7 +47,7 @@ class Program {
 
   struct Parsed {
     const Command* command = nullptr;  // the requested command; null: do not run a command
-    // The outcome if `command` is null: a help page, the version, or the mistakes in the words.
+    // The outcome if `command` is null: a help page, the version, or mistakes in the command line.
     Outcome outcome{};
   };
   // Parses the words of a command line, without the program's name. Writes the values of options to

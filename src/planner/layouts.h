@@ -121,7 +121,7 @@ class LayoutRules {
   const LayoutQuestion question_;
   const Layout own_;
   plan::Request base_;
-  plan::Facts facts_;     // facts with the number of devices of the question
+  plan::Facts facts_;     // facts with the requested number of devices
   plan::Facts anywhere_;  // facts with any number of devices
   bool has_experts_ = false;
 };

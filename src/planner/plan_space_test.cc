@@ -363,9 +363,10 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
 
   options_.vary = {{"training.micro_batch_size", {}}};
   for (int i = 1; i <= 300'000; ++i) options_.vary[0].values.push_back(fmt::format("{}", i));
-  EXPECT_EQ(Space().error()[0].message,
-            "the space has 2400000 combinations of layout and training settings, but a search can "
-            "have at most 2000000");
+  EXPECT_EQ(
+      Space().error()[0].message,
+      "the search space has 2400000 combinations of layout and training settings, but a search can "
+      "have at most 2000000");
 }
 
 // FSDP's types: other frameworks take those that they support, and plans state the difference.

@@ -23,7 +23,7 @@ namespace stepcast::planner {
 enum class Target : std::uint8_t {
   kStepTime,    // the shortest step; per token if plans have different numbers of tokens
   kThroughput,  // the most tokens per second and GPU
-  kGpus,        // the fewest GPUs; for equal numbers, as kStepTime
+  kGpus,        // the fewest GPUs; among equals, the shortest step
   kCost,        // the lowest cost per token
   kMemory,      // the lowest peak memory
   kDays,        // the shortest training, including time lost to failures
@@ -67,13 +67,13 @@ struct SearchOptions {
   // begins with the best plan of each group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
-  // The scenario's own plan, or -1. The search evaluates it first, so that the answer is never
-  // worse. `own_outcome` is its forecast, if known; the plan is then ranked even if the search is
-  // stopped.
+  // The scenario's own plan, or -1. The search evaluates this plan first, so that the answer is
+  // never worse than this plan. `own_outcome` is this plan's forecast, if known; the plan is then
+  // ranked even if the search is stopped.
   std::int64_t own = -1;
   std::optional<Outcome> own_outcome{};
-  // Returns whether the search includes a plan, equally for all plans of a family. Null: it
-  // includes all.
+  // Returns whether the search includes a plan, equally for all plans of a family. Null: the search
+  // includes all plans.
   std::function<bool(std::int64_t plan)> among{};
   // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
@@ -125,8 +125,8 @@ struct SearchResult {
   // order.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
   // The Pareto front of step time (per token), memory and GPUs, ordered by GPUs, then by step time.
-  // If plans are equal, it has only the first. If the best plan is safe, all plans of the front are
-  // safe. Empty if not requested or not proved.
+  // Of equal plans, the front has only the first. If the best plan is safe, all plans of the front
+  // are safe. The front is empty if it is not requested or not proved.
   std::vector<std::int64_t> pareto;
   // If no plan both fits and meets the deadline: the plans that come closest.
   std::vector<std::int64_t> nearest;

@@ -103,7 +103,7 @@ struct PlanSource {
 };
 
 PlanFacts FactsOf(const scenario::Scenario& scenario);
-// Converts a forecast. Outcome::joules is zero if the forecast has no time breakdown.
+// Converts a forecast to an Outcome. Outcome::joules is zero if the forecast has no time breakdown.
 Outcome OutcomeOf(const scenario::Scenario& scenario, const forecast::Forecast& forecast);
 
 // Returns the problem of searching these plans. `source` must outlive the problem.

@@ -21,8 +21,8 @@ struct WorkList {
   std::int64_t count = 0;
   std::function<std::string(std::int64_t index)> item;  // called from several threads at once
   // Receives a finished item's result. Called once per item, in any order, never from two threads
-  // at once. If it returns false, the run ends: no further item is started, and results in flight
-  // may be dropped.
+  // at once. If the function returns false, the run ends: no further item is started, and results
+  // in flight may be dropped.
   std::function<bool(std::int64_t index, std::string result)> done;
 };
 
