@@ -68,7 +68,7 @@ enum class RouterScores : std::uint8_t {
 };
 
 // The experts of a mixture. In a block with experts, the feed-forward layer consists of a router
-// and `count` experts. Each token uses `per_token` of them.
+// and `count` experts. Each token uses `per_token` experts.
 struct Experts {
   std::int64_t count = 0;         // E; 0: the model is dense
   std::int64_t per_token = 0;     // k
@@ -139,8 +139,8 @@ struct Architecture {
   std::int64_t feed_forward = 0;  // f
   std::int64_t vocabulary = 0;    // V, rows of the embedding
   // For learned positions: the number of rows of the position table, which limits the sequence
-  // length in tokens. For other positions, the value in the model's description; it sets no limit.
-  // 0: not specified.
+  // length in tokens. For other positions, the number in the model's description, which sets no
+  // limit. 0: not specified.
   std::int64_t max_positions = 0;
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
@@ -149,7 +149,7 @@ struct Architecture {
   bool head_bias = false;       // the head's linear layer has a bias (GPT-J, Phi)
   // The number of norms before attention and feed-forward if these run in parallel on the same
   // input: 1 shared norm, or 2 separate norms. 0: the feed-forward runs after attention and reads
-  // the residual sum after it.
+  // the residual sum after attention.
   std::int64_t parallel_residual_norms = 0;
   // Whether the queries and keys of each head have an RMS norm.
   bool qk_norm = false;
@@ -189,8 +189,7 @@ struct Architecture {
   // For encoders: whether a pooler and a head use the first token to predict whether the second
   // segment follows the first segment.
   bool next_sentence = false;
-  // If latent attention exists, `head_size` is plain_head + rotary_head, and `kv_heads` equals
-  // `heads`.
+  // With latent attention, `head_size` is plain_head + rotary_head, and `kv_heads` equals `heads`.
   LatentAttention latent{};
   Experts experts{};
   // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): the number of modules
@@ -254,7 +253,7 @@ struct Architecture {
   Prediction prediction{};
   Condition condition{};
   TextRows text{};
-  Encoder encoder{};      // its blocks come first in `pattern`
+  Encoder encoder{};      // the encoder's blocks come first in `pattern`
   int further_kind = -1;  // kind of the multi-token-prediction module; -1: the kind of the last
                           // block
 

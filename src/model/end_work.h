@@ -15,8 +15,8 @@ namespace stepcast::model {
 // Returns the number of vocabulary rows on each rank, including padding.
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options);
 
-// Returns `options` with a sequence length of `tokens` or, if `tokens` is 0, of `more` tokens more
-// than in `options`.
+// Returns `options` with another sequence length: `tokens` or, if `tokens` is 0, the length in
+// `options` plus `more`.
 WorkOptions OfLength(WorkOptions options, std::int64_t tokens, std::int64_t more = 0);
 
 // Adds the kernels that expand the table of relative distances of the encoder's blocks

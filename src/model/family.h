@@ -147,8 +147,8 @@ std::shared_ptr<Family> MakeFamily(std::string name,
 
 // Returns Family::typical with its member `family` set.
 Architecture TypicalOf(std::shared_ptr<const Family> family);
-// Returns the architecture's family. If it has none, returns an empty family without names and
-// traits.
+// Returns the architecture's family. If the architecture has no family, returns an empty family
+// without names and traits.
 const Family& FamilyOf(const Architecture& architecture);
 
 const ModuleNames& NamesOf(const Architecture& architecture);

@@ -26,7 +26,7 @@ namespace stepcast::model {
 class IndexerOperators {
  public:
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // The object keeps references to all arguments, so they must outlive the tape's Finish.
+  // All arguments must outlive the tape's Finish, because the object keeps references to them.
   IndexerOperators(LayerOperators& operators, const Architecture& architecture,
                    const ModuleNames& names, Find find);
 

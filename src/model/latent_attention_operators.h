@@ -76,8 +76,8 @@ class LatentAttentionOperators {
   std::array<Operand, 3> Heads(const std::array<Operand, 2>& queries, const Operand& normalised,
                                const Operand& turned_part);
   Operand TurnedInPlace(const Operand& query);
-  // Concatenates the unrotated and the rotated part of each head. One rotated part (`turned`) may
-  // serve all heads.
+  // Concatenates the unrotated and the rotated part of each head. All heads may share one rotated
+  // part (`turned`).
   Operand Joined(const Operand& plain, const Operand& turned, std::string_view suffix);
   // Returns keys, including their rotated part, and values. `both` is the output of the
   // up-projection of keys and values; `shared` is the rotated part.

@@ -110,7 +110,7 @@ struct WorkOptions {
   ContextParallel context{};
   // How the experts of a mixture are divided among ranks.
   ExpertParallel experts{};
-  // With sequence parallelism. True: a rank keeps only its part of a divided layer's input, and
+  // True, with sequence parallelism: a rank keeps only its part of a divided layer's input, and
   // gathers the full input again for weight gradients (Megatron-LM). False: each rank keeps the
   // full input.
   bool regathers = false;
@@ -124,8 +124,8 @@ struct WorkOptions {
   bool sums_beside_weights = true;
   // True: kernels on several streams begin in issue order (Megatron-LM sets
   // CUDA_DEVICE_MAX_CONNECTIONS=1). False: a GEMM that is issued after a collective may begin
-  // before it. Forecasts then assume that the collective of the input's gradient begins after the
-  // weight-gradient GEMMs.
+  // before the collective. Forecasts then assume that the collective of the input's gradient begins
+  // after the weight-gradient GEMMs.
   bool begins_in_issue_order = true;
   // How GEMMs overlap with the collectives before and after them.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
@@ -179,7 +179,7 @@ struct LayerWork {
 
   std::vector<Operation> forward;
   // The operations that run at the start of the backward of the layer, or of the layer's
-  // checkpoint. Empty without recomputation.
+  // checkpoint. The list is empty without recomputation.
   std::vector<Operation> recompute;
   // Whether the block is not the first block of its checkpoint, so that its input is recomputed
   // too.

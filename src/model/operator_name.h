@@ -31,8 +31,8 @@ inline constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 // The sizes in bytes of an FP32 number, of an element of a dropout mask, and of a token or word
 // index.
 inline constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
-// Floating-point operations per element of a memory-bound kernel. They affect only devices with low
-// arithmetic throughput relative to their bandwidth.
+// Floating-point operations per element of a memory-bound kernel. These operations affect only
+// devices with low arithmetic throughput relative to their bandwidth.
 inline constexpr std::int64_t kSoftmaxFlops = 5;
 
 }  // namespace stepcast::model

@@ -20,7 +20,7 @@ namespace stepcast::model {
 class SharedKeyOperators {
  public:
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // The object keeps references to all arguments, so they must outlive the tape's Finish.
+  // All arguments must outlive the tape's Finish, because the object keeps references to them.
   SharedKeyOperators(LayerOperators& operators, const Architecture& architecture,
                      const ModuleNames& names, Find find);
 

@@ -47,7 +47,7 @@ struct Bound {
   Bytes needed{};              // lower bound of the forecast's reserved memory plus its memory
                                // outside the allocator
   bool fits = true;            // false: the plan certainly does not fit
-  bool fits_host = true;       // false: offloaded states certainly do not fit on the host
+  bool fits_host = true;       // false: the plan certainly does not fit in host memory
   double fit_probability = 1;  // upper bound of the forecast's probability
   // A lower bound of the memory that the plan needs beyond the capacity. Negative: free memory.
   Bytes over{};
