@@ -94,7 +94,7 @@ struct ExpertParallel {
   // For kDeepSpeed: the minimum number of slots of an expert for the rows of one sending rank.
   std::int64_t min_capacity = 0;
   // Whether the forward of one micro-batch and the backward of another are issued alternately,
-  // operation by operation. Such a backward sends all rows before it copies received rows.
+  // operation by operation. Backward then sends all rows before it copies received rows.
   bool overlaps_passes = false;
   // Whether weight-gradient GEMMs are delayed within their block. The experts' GEMMs run after the
   // exchange of rows that follows their input gradients. All other GEMMs run at the end of the

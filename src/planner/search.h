@@ -125,7 +125,7 @@ struct SearchResult {
   // order.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
   // The Pareto front of step time (per token), memory and GPUs, ordered by GPUs, then by step time.
-  // Of equal plans, the front has only the first. If the best plan is safe, all plans of the front
+  // The front has only the first of equal plans. If the best plan is safe, all plans of the front
   // are safe. The front is empty if it is not requested or not proved.
   std::vector<std::int64_t> pareto;
   // If no plan both fits and meets the deadline: the plans that come closest.
