@@ -20,7 +20,7 @@ struct Command {
 };
 
 // Returns a command with an `Options` object. `describe` adds the options to the command's
-// question, and `run` runs the command with their values.
+// Question, and `run` runs the command with their values.
 template <typename Options, typename Describe, typename Run>
 Command MakeCommand(std::string name, const Describe& describe, const Run& run) {
   const auto options = std::make_shared<Options>();

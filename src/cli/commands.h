@@ -10,7 +10,7 @@
 #include "src/cli/hardware_request.h"
 #include "src/cli/outcome.h"
 
-// Each function returns one command. command_line.cc lists them in the order of the overview.
+// Each function returns one command. command_line.cc lists the commands in the overview's order.
 namespace stepcast::cli {
 
 Command InitCommand();

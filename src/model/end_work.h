@@ -28,8 +28,8 @@ void AppendDistances(const Architecture& a, bool of_encoder,
 // Returns the work of the first layer of a model that reads rows of numbers (ValueInput).
 LayerWork ValueInputWork(const Architecture& a, const WorkOptions& options);
 // Returns the work of the first layer of an encoder-decoder. The layer outputs the encoder's rows.
-// It also keeps the decoder's rows until the decoder's first block reads them; the rows are part of
-// that block's work.
+// The layer also keeps the decoder's rows until the decoder's first block reads them; the rows are
+// part of that block's work.
 LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options);
 // Returns the work of the last layer of a diffusion model, which reads all rows of the last block.
 LayerWork ModulatedHeadWork(const Architecture& a, const WorkOptions& options,

@@ -153,8 +153,8 @@ const Family& FamilyOf(const Architecture& architecture);
 
 const ModuleNames& NamesOf(const Architecture& architecture);
 // Returns the name of the norm before a block's feed-forward layer. Families with one layer per
-// block have one name for all norms; a block with a mixer and a feed-forward layer then uses
-// another name for its second norm.
+// block have one name for all norms. A block with a mixer and a feed-forward layer then has another
+// name for the second norm.
 std::string_view FeedForwardNormOf(const Architecture& architecture);
 // Returns the module names for rows of text in blocks with two streams. Only families from model
 // files have such names.

@@ -20,7 +20,7 @@
 // The indexer's loss uses the attention weights of the chosen keys, summed over attention's heads.
 // A second multiplication of queries and keys computes these weights (DSAIndexerLossAutoScaler,
 // with the loss over chosen keys). Forecasts include the input gradients of the indexer's GEMMs,
-// which frameworks skip, so they are slightly too long.
+// which frameworks skip, so forecasts are slightly too long.
 namespace stepcast::model {
 
 class IndexerOperators {
@@ -31,8 +31,8 @@ class IndexerOperators {
                    const ModuleNames& names, Find find);
 
   // Adds the kernels that choose keys. `x` is the block's normalized input; `query_source` is the
-  // input of the indexer's query projection. Both operands cover the rank's part of the tokens.
-  // `attention` is the shape of the attention core that reads the chosen keys.
+  // input of the indexer's query projection. `x` and `query_source` cover the rank's part of the
+  // tokens. `attention` is the shape of the attention core that reads the chosen keys.
   void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
   // Adds the kernels that score keys and choose among them. Each key represents `compressed`
   // tokens. `operands` starts with the queries, followed by the other inputs of the scores.

@@ -79,8 +79,8 @@ struct LinearModule {
 
 // How a GEMM of several modules stores its outputs:
 //   kOne: in one tensor.
-//   kSideBySide: in one tensor per module. Their gradients are contiguous.
-//   kApart: in one tensor per module. A copy joins their gradients.
+//   kSideBySide: in one tensor per module, with contiguous gradients.
+//   kApart: in one tensor per module, whose gradients a copy joins.
 enum class Outputs : std::uint8_t { kOne, kSideBySide, kApart };
 
 // The dimensions of an attention core.
@@ -105,8 +105,8 @@ struct AttentionShape {
   // Whether scores are soft-capped: divided by a constant, passed through tanh, and multiplied by
   // the constant.
   bool capped = false;
-  // For cross-attention: the number of context rows per sequence; every query reads them as keys.
-  // 0: self-attention.
+  // For cross-attention: the number of context rows per sequence; every query reads these rows as
+  // keys. 0: self-attention.
   std::int64_t context = 0;
   // Whether a trained number is added to each score instead of a mask. The number's gradients are
   // summed over all blocks (transformers, models/t5/modeling_t5.py). Only for MathAttention.
@@ -172,8 +172,8 @@ class LayerOperators {
   // the gradients of modules, such as norms, that each rank applies to its part of the tokens. Call
   // this function before all other operators of forward.
   void AddUpParts();
-  // Returns the rank's part of the tokens of an activation that all ranks have. Backward gathers
-  // the gradient. Without sequence parallelism, returns x unchanged.
+  // Takes an activation that all ranks have, and returns the rank's part of the tokens. Backward
+  // gathers the gradient. Without sequence parallelism, returns x unchanged.
   Operand PartOfTokens(Operand x, std::string_view module);
   // Gathers all tokens of an activation that is divided among ranks (the inverse of PartOfTokens).
   // In backward, each rank gets the sum of all ranks' gradients for its own tokens. Without
@@ -561,9 +561,9 @@ class LayerOperators {
   Operand FlashOfParts(const Core& core, std::string_view module, const AttentionShape& shape);
   // Ring attention: one attention block for each rank's keys, and a merge of the results. In
   // Transformer Engine's implementation, each message overlaps the previous block. Backward begins
-  // with the keys that arrived last, and their gradients follow them around the ring. PyTorch's
-  // implementation merges results and sends gradients in FP32. PyTorch may also gather the keys
-  // during the first block instead of sending messages.
+  // with the keys that arrived last, and the keys' gradients follow the keys around the ring.
+  // PyTorch's implementation merges results and sends gradients in FP32. PyTorch may also gather
+  // the keys during the first block instead of sending messages.
   class KeyRing;
   Operand RingAttention(const Core& core, std::string_view module, const AttentionShape& shape);
   // Attention over gathered keys and values, which a copy puts in order. An attention core then

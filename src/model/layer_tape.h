@@ -50,7 +50,7 @@ class LayerTape {
 
   // `element` is the type of activations and their gradients. `fuses_sums`: the kernel that
   // computes a contribution to a gradient also adds the contribution, and reads one more operand.
-  // Otherwise, a separate kernel adds it.
+  // Otherwise, a separate kernel adds the contribution.
   explicit LayerTape(DataType element, bool fuses_sums = false)
       : element_(element), fuses_sums_(fuses_sums) {}
 
@@ -95,7 +95,7 @@ class LayerTape {
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
   // Adds a backward of one kernel, which writes the gradients of all inputs, or of one kernel for
-  // each input. Each kernel reads the gradients of `outputs` and completes those of `parameters`.
+  // each input. Each kernel reads gradients of `outputs` and completes gradients of `parameters`.
   void RunOnBackward(std::vector<Kernel> kernels, Values outputs, Values inputs,
                      std::vector<int> parameters = {});
   // Runs an operator of one kernel, and adds its backward (RunOnBackward).
@@ -188,8 +188,8 @@ class LayerTape {
     std::array<Value, kMost> values{};
     std::array<PieceRange, kMost> ranges{};
     std::size_t count = 0;
-    // The number of values that the operator reads. In `values`, they precede the values that the
-    // operator writes.
+    // The number of values that the operator reads. In `values`, read values precede written
+    // values.
     std::size_t reads = 0;
     std::span<const Value> all() const { return {values.data(), count}; }
     bool Writes(std::size_t i) const { return i >= reads; }
@@ -215,8 +215,8 @@ class LayerTape {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
   // Returns an operation without duration that completes the gradients of constants. The kernel of
-  // the input's gradient also computes these gradients, but they are complete only after the
-  // weights' gradients.
+  // the input's gradient also computes these gradients, which are complete only after the weights'
+  // gradients.
   static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // Records that the next forward operator writes the value.
@@ -251,7 +251,7 @@ class LayerTape {
   std::optional<Value> WriteBackward(std::optional<Value> output, const Keeping& keeping);
   Value InputGradient() const;  // kNoValue: there is no input gradient
 
-  // The values that outlive the pass in which they are made (layer_tape_keeping.cc).
+  // The values that outlive the pass that creates them (layer_tape_keeping.cc).
   struct Kept {
     std::vector<int> saved, recomputed;  // [value]: index among the values of this lifetime, or -1
     // Flags for each forward operator. `outcome_stays`: selective_op keeps its outputs.

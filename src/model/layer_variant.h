@@ -7,7 +7,7 @@
 #include "src/model/layer.h"
 #include "src/model/layer_work.h"
 
-// A variant is a set of layers of a transformer that do the same work.
+// A variant is a set of transformer layers that do the same work.
 namespace stepcast::model {
 
 struct LayerVariant {

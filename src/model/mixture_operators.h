@@ -89,7 +89,7 @@ class MixtureOperators {
   // Exchanges the numbers of rows among the ranks. The host waits for these numbers.
   void Count();
   Rows Permute(const Operand& x);
-  // Returns a map with the destination of each row, which groups rows by expert or restores their
+  // Returns a map with each row's destination. The map groups rows by expert or restores their
   // order.
   Value SortMap(std::string_view name, std::int64_t rows);
   // The exchange that sends rows to the ranks of their experts (mixture_dispatch.cc).
@@ -102,8 +102,8 @@ class MixtureOperators {
   void Stash(const Operand& output, Bytes kept);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
-  // Returns one expert's GEMM, in the data type of the experts' GEMMs. Its model FLOPs are the
-  // model FLOPs of an average rank, without dropped tokens and padding.
+  // Returns one expert's GEMM, in the data type of the experts' GEMMs. The GEMM's model FLOPs are
+  // the model FLOPs of an average rank, without dropped tokens and padding.
   Kernel ExpertProduct(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
                        ProductLayout layout) const;
   // Returns whether the experts' GEMMs are in 8 or 4 bits. True for Transformer Engine. False for

@@ -203,7 +203,7 @@ const char* Name(Attention attention);               // "flash", "math", "flash1
 // Returns the generation of FlashAttention, 1 to 3. Returns 4 for kCudnn, 5 for kFlex, and 0 if the
 // score matrix is in memory.
 int FlashGeneration(Attention attention);
-// Returns whether the kernel's softmax does not support attention sinks, so that its output is
+// Returns whether the kernel's softmax does not support attention sinks, so that the output is
 // rescaled by the log-sum-exp (torchtitan/models/gpt_oss/model.py, apply_attention_sink_rescale).
 // cuDNN's kernel and transformers' FlashAttention-3 support sinks.
 constexpr bool RescalesForSinks(Attention attention) {

@@ -33,7 +33,7 @@ struct EvaluationList {
   // Receives an item's result: once per item, in any order, never from two threads at once. Returns
   // false to stop.
   std::function<bool(std::int64_t index, const std::string& result)> done;
-  // Receives the number of results from the store, after `done` has received them. May be empty.
+  // Receives the number of stored results, after `done` has received these results. May be empty.
   std::function<void(std::int64_t known)> begun;
 };
 

@@ -22,7 +22,7 @@
 namespace stepcast::planner {
 
 // Lower bounds of a plan's step time and memory, which are much cheaper than a forecast.
-// docs/planning.md proves them from the simulator's rules. Tests compare the bounds with the
+// docs/planning.md proves the bounds from the simulator's rules. Tests compare the bounds with the
 // simulator over random plans of every framework.
 
 // Bounds for a pipeline, from the work of its chunks and the order in which stages run passes.
@@ -40,7 +40,7 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
 
 struct Bound {
   Time step_time{};  // lower bound of the forecast's step time
-  // A lower bound of the mean time of forward and backward kernels per device. Set only by First.
+  // A lower bound of the mean time per device in forward and backward kernels. Set only by First.
   Time computing{};
   double joules = 0;           // lower bound of Outcome::joules; set by SearchProblem
   Bytes memory{};              // lower bound of the forecast's peak
@@ -67,7 +67,7 @@ class Bounds {
   // the errors of cost::Price for kernels and tensor-parallel collectives.
   //   time: the maximum over all stages of the time of all passes of the stage's micro-batches,
   //     plus the passes before the first micro-batch arrives and after the last one leaves. A pass
-  //     takes the time of its uncontended kernels and of the collectives for which they wait.
+  //     takes the time of its uncontended kernels and of the collectives for which kernels wait.
   //   memory: states that are never released, plus the activations that are alive at once, or full
   //     gradients if the stage keeps them.
   Result<Bound> First(const scenario::Scenario& scenario);
@@ -132,10 +132,10 @@ struct ShortProgram {
   Repeated repeated;
 };
 
-// Returns the programs of lowering::Lower for the scenario, with fewer micro-batches if those in
-// the middle of a step repeat. Repetitions must have equal instructions and table entries, except
-// events, uses, labels and micro-batch numbers, and their waits must refer to corresponding
-// records. If repetitions differ, or if the step is short, returns the full program.
+// Returns the programs of lowering::Lower for the scenario, with fewer micro-batches if the middle
+// of a step repeats. Repetitions must have equal instructions and table entries, except events,
+// uses, labels and micro-batch numbers. Their waits must refer to corresponding records. If
+// repetitions differ, or if the step is short, returns the full program.
 ShortProgram LowerShort(const scenario::Scenario& scenario);
 
 // Bounds of a step program's simulation, computed in one pass over its instructions. A repeated

@@ -65,7 +65,7 @@ struct PlanChoices {
   std::size_t outer = 0;
   std::vector<std::string> absent;  // keys that are not written if they have their default
   // Settings of the scenario that apply only to some values of an axis; plans with other values
-  // omit them.
+  // omit these settings.
   std::vector<Belonging> belongings;
   // The data-parallel degree that uses all GPUs. Plans with a lower degree set cluster.devices.
   // Zero if the degree does not vary, or if the part sets the number of GPUs.

@@ -63,8 +63,8 @@ struct SearchOptions {
   // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first is ranked.
   // Null: each plan is ranked.
   std::function<std::string(std::int64_t plan)> kind{};
-  // Returns a plan's group, below `groups`, which is the same for all plans of a family. The search
-  // begins with the best plan of each group.
+  // Returns a plan's group, from 0 to `groups` - 1. All plans of a family have the same group. The
+  // search begins with the best plan of each group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
   // The scenario's own plan, or -1. The search evaluates this plan first, so that the answer is
@@ -131,8 +131,8 @@ struct SearchResult {
   // If no plan both fits and meets the deadline: the plans that come closest.
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
-  // False: the search ended before the ranking was proved. `open` plans may then be better than the
-  // best plan, by at most the fraction 1 - `least` of its time (per token) or of the goal's value.
+  // False: the search ended before the ranking was proved. `open` plans may then be better by at
+  // most the fraction 1 - `least` of the best plan's time (per token) or goal value.
   bool proved = true;
   std::int64_t open = 0;
   double least = 1;
@@ -159,7 +159,7 @@ inline constexpr int kMostRanked = 64;
 bool Tied(const Outcome& plan, const Outcome& other);
 
 // Searches the plans of `answers`. The result does not depend on the number of threads and ranks.
-// `known` is the result of an earlier search of the same plans, possibly for another goal, or null.
+// `known` is null or the result of an earlier search of the same plans, possibly for another goal.
 // Errors: the errors of Answers.
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
@@ -176,7 +176,7 @@ std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal
                                     const std::function<std::string(std::int64_t)>& kind);
 
 // A plan is safe if its probability of fitting is at least kSafeFit and its allocator does not
-// flush its cache. Unsafe plans are ranked last: among thousands of plans, the memory of those that
+// flush its cache. Unsafe plans are ranked last: among thousands of plans, the memory of plans that
 // just fit is probably underestimated.
 inline constexpr double kSafeFit = 0.9;
 inline bool IsSafe(const Bound& bound) { return bound.fit_probability >= kSafeFit; }

@@ -17,7 +17,7 @@
 
 namespace stepcast::planner {
 
-// The settings in the scenario, which a search changes only if it varies them.
+// The settings in the scenario, which a search changes only if the settings vary.
 
 // Returns the value of a key as written in the scenario. No value if the scenario does not contain
 // the key.

@@ -120,8 +120,7 @@ class Searcher {
     return outcome == by_program_.end() ? nullptr : &outcome->second;
   }
 
-  // The results of the next stage of evaluation for the plans of a round: sharper bounds, then
-  // forecasts.
+  // The results of the next evaluation stage for a round's plans: sharper bounds, then forecasts.
   struct Stage {
     std::vector<Screened> sharper;
     std::vector<Outcome> outcomes;
@@ -218,8 +217,8 @@ class Searcher {
 
   // Searches group by group. The estimate of a plan's forecast is its bound times the smallest
   // ratio of forecast to bound in its group so far. The plan with the best estimate is evaluated
-  // next. Plans of one kind have similar step times, so they are evaluated one after another. Ends
-  // after `rounds` rounds, or when no bound is better than the best plan.
+  // next. Plans of one kind are evaluated one after another, because they have similar step times.
+  // Ends after `rounds` rounds, or when no bound is better than the best plan.
   Finding FindBestOfKinds(int rounds);
 
   // Returns the group whose next plan has the best estimate, except the groups in `but`. Returns
@@ -227,7 +226,7 @@ class Searcher {
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
-  // Evaluates the other plans of the family of plan `of`, in the order of their bounds, for at most
+  // Evaluates all other plans in the family of plan `of`, in the order of their bounds, for at most
   // `rounds` rounds.
   Finding FindBestOfFamily(std::int64_t of, int rounds);
 
@@ -267,7 +266,7 @@ class Searcher {
   // best bound, for the answer.
   Finding FindRisky();
 
-  // After an early stop: sets the number of open plans, and the fraction by which they may be
+  // After an early stop: sets the number of open plans, and the fraction by which open plans may be
   // better than the best plan.
   void SayWhatIsOpen();
 
