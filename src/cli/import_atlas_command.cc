@@ -102,7 +102,7 @@ class Import {
       const double watts = validate::FitWatts(rows, gpu_, new_, type);
       (type == DataType::kBf16 ? new_.power.products
                                : new_.power.of_type[static_cast<std::size_t>(type)]) = watts;
-      Report(fmt::format("power of GEMMs in {} at the power limit", Name(type)), rows, std::nullopt,
+      Report(fmt::format("power of {} GEMMs at the power limit", Name(type)), rows, std::nullopt,
              gpu_.power_limit);
     }
   }

@@ -243,9 +243,9 @@ struct Architecture {
   std::int64_t streams = 0;
 
   // `kinds` lists the kinds of blocks, and `pattern` lists the kind of each block. A kind is an
-  // architecture of the same hidden size whose own `kinds` is empty. If `kinds` is empty, all
-  // blocks have this architecture. Otherwise, this struct's attention members are copies of the
-  // first kind with attention, and its expert members are copies of the first kind with experts.
+  // architecture with the same hidden size and an empty `kinds`. If `kinds` is empty, all blocks
+  // have this architecture. Otherwise, this struct's attention members are copies of the first kind
+  // with attention, and its expert members are copies of the first kind with experts.
   std::vector<Architecture> kinds{};
   std::vector<int> pattern{};
   std::vector<Tower> towers{};

@@ -622,8 +622,7 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
                                                     : "final_logit_softcapping";
     faults.Add(
         field,
-        fmt::format("the family {} supports neither attention windows nor caps on scores and "
-                    "logits",
+        fmt::format("the family {} supports neither attention chunks nor caps on scores and logits",
                     FamilyName(a)),
         fmt::format("omit {}", field));
   }

@@ -98,8 +98,8 @@ struct AttentionShape {
   bool chosen = false;
   bool dropout = false;
   bool causal = true;  // false: every token attends to its full sequence, except masked padding
-  // Whether attention has sinks. A sink is a trained number per head that is an additional term of
-  // the softmax without a value.
+  // Whether attention has sinks. A sink is a trained number per head: an additional term of the
+  // softmax that has no value vector.
   bool sinks = false;
   ModulePositions sink_positions{};
   // Whether scores are soft-capped: divided by a constant, passed through tanh, and multiplied by

@@ -17,7 +17,7 @@ struct LayerVariant {
   bool full_attention = false;
   int block_kind = -1;        // Layer::block_kind
   bool ends_encoder = false;  // Layer::ends_encoder
-  // Whether this block is not recomputed, although other blocks of the model are
+  // Whether this block is not recomputed, although other blocks are recomputed
   // (checkpointed_blocks).
   bool uncheckpointed = false;
   // Whether the block is in a checkpoint of several blocks, but not its first block

@@ -122,8 +122,8 @@ struct Repeated {
   std::int64_t more = 0;
 };
 
-// Returns, for each instruction of the step, the index of the event record for which it waits, if
-// the record is in the same step. For all other instructions, the element is kNoSource.
+// Returns, for each instruction of the step, the index of the event record for which the
+// instruction waits. kNoSource: the same step has no such record.
 inline constexpr std::size_t kNoSource = static_cast<std::size_t>(-1);
 std::vector<std::size_t> SourcesOfWaits(const program::Program& program);
 

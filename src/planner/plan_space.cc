@@ -102,9 +102,9 @@ Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
         "frameworks with --framework, or a setting with --fix KEY");
   }
   if (space.size_ == 0) {
-    return refuse("the search space has no plans",
-                  "no framework in the search supports this zero_stage; give --framework a "
-                  "framework that supports the stage");
+    return refuse(
+        "the search space has no plans, because no searched framework supports this zero_stage",
+        "give --framework a framework that supports the stage");
   }
   space.parts_ = std::move(built.parts);
   space.given_ = std::move(built.given);
