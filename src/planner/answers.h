@@ -66,7 +66,7 @@ class Answers {
   // from two threads at once. If `done` returns false, the remaining families are not screened.
   tl::expected<void, std::string> Screen(
       const std::function<bool(std::int64_t family, Screened)>& done);
-  // Screens all plans of each of these families.
+  // Screens all plans of these families.
   tl::expected<std::vector<std::vector<Screened>>, std::string> ScreenMembers(
       const std::vector<std::int64_t>& families);
   // Returns the sharper bounds of plans, in the order of `plans`.

@@ -156,9 +156,9 @@ Time TimeBetweenSteps(const program::Program& program, const cost::Prices& price
 
 // Returns a lower bound of the compute stream's time with the least possible contention. An
 // operation that needs a full resource (its share is 1) is slowed by concurrent operations on the
-// resource, such as communication. Operations of other streams and of communicators cause no
-// slowdown only while the compute stream is idle or runs other operations, and this time is
-// limited.
+// resource, such as communication. Operations of other streams and of communicators cause this
+// slowdown, except while the compute stream is idle or runs other operations. The time without
+// slowdown is limited.
 Time ContendedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});
 
