@@ -20,7 +20,7 @@ namespace stepcast::lowering {
 // (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// The tensors that overlap one rank's part, completely or partly. Both members are maxima over
+// The tensors that overlap one rank's part, completely or partly. Both numbers are maxima over
 // ranks. `elements` is the sum of the complete sizes of these tensors.
 struct Holding {
   std::int64_t tensors = 0;
@@ -35,7 +35,7 @@ FlatLayout DeepSpeedLayout(const model::Model& model, std::span<const int> tenso
                            std::int64_t ranks, bool round_robin);
 Holding LargestHolding(const FlatLayout& flat);
 
-// The parameters that one call of DeepSpeed's optimizer updates, in a separate flat buffer.
+// The parameters in one flat buffer, which one call of DeepSpeed's optimizer updates.
 struct FlatGroup {
   // The kind of parameters, which determines the ranks among which the group is divided.
   model::ParameterGroup ranks_of = model::ParameterGroup::kDense;
@@ -75,7 +75,7 @@ struct DeepSpeedBucket {
   struct Share {
     std::int64_t elements = 0;
     std::int64_t first = 0;  // offset in the bucket of the first tensor of the part
-    // Number of ranges of the bucket; all elements of a range belong to one rank.
+    // The number of ranges in the bucket. Each range belongs to one rank.
     std::int64_t parts = 0;
   };
   std::vector<int> tensors;  // in order of insertion
@@ -228,9 +228,9 @@ class DeepSpeedUpdate {
   // `of_experts`, also reduces over the ranks with the same experts.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
   // Computes the norm of all gradients: first over `tensors` tensors, then over all ranks.
-  // `squares` are the results of SquaresOf for these tensors. The `first` call of a step starts a
-  // new sum; later calls add to the sum. With `of_experts`, ranks with the same experts average
-  // their sums, which are equal (_average_expert_grad_norms).
+  // `squares` are the results of SquaresOf for these tensors. If `first` is true, the call starts a
+  // new sum; otherwise, the call adds to the sum. With `of_experts`, ranks with the same experts
+  // average their sums, which are equal (_average_expert_grad_norms).
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
                 std::span<const program::Effect> squares, bool first, bool of_experts = false);
@@ -265,7 +265,7 @@ class DeepSpeedUpdate {
   Index communicator_;
   Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number, the sum
   Index reduced_ = program::kNone;  // index of an event
-  std::vector<Index> all_reduces_;  // over data parallelism, over parts of the model
+  std::vector<Index> all_reduces_;  // over data-parallel ranks, over parts of the model
   Index average_ = program::kNone;  // collective over the ranks with the same experts
 };
 

@@ -107,9 +107,9 @@ class GradientBuckets {
   // Marks the tensor's gradient as written. If the bucket is now full, returns true and starts a
   // new count.
   bool Fill(int tensor);
-  // Marks bucket `full` as full. Then calls launch(bucket) for each full bucket whose predecessors
-  // have been launched, in order. Call EndLaunches after all buckets are launched; it marks all
-  // buckets as not full.
+  // Marks the bucket with index `full` as full. Then calls launch(bucket) for each full bucket
+  // whose predecessors have been launched, in order. Call EndLaunches after all buckets are
+  // launched; it marks all buckets as not full.
   template <typename Launch>
   void LaunchInOrder(std::size_t full, const Launch& launch) {
     buckets_[full].full = true;
@@ -119,7 +119,7 @@ class GradientBuckets {
     launched_ = 0;
     for (GradientBucket& bucket : buckets_) bucket.full = false;
   }
-  // Records the event that the bucket's content is complete and may be reduced.
+  // Records the event: the bucket's content is complete and may be reduced.
   void Ready(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Record(step_.compute(), buckets_[bucket].ready);
@@ -247,7 +247,8 @@ class TiedGradients {
   // Returns whether the gradients of `tensor`, an index in this stage's model, are summed over
   // stages.
   bool Has(int tensor) const;
-  // Returns whether this rank includes the tensor in a sum over all parameters. Only one rank does.
+  // Returns whether this rank includes the tensor in a sum over all parameters. Only one rank
+  // includes each tensor.
   bool Counts(int tensor) const;
 
   void WritePrologue();

@@ -39,11 +39,12 @@ class HostOffload {
   // the update and written back after it. The host is busy during the update.
   void Update(std::int64_t elements);
 
-  // Like Update, but as a host task. The host must have waited for the gradients.
+  // Writes the same update as Update, but as a host task. The host must have waited for the
+  // gradients.
   void UpdateOnHost(std::int64_t elements);
 
-  // Writes an addition on the CPUs of `elements` gradients, which `stream` has copied to the host,
-  // to the gradients in host memory. The host is busy during the addition.
+  // Makes the CPUs add `elements` gradients, which `stream` has copied to the host, to the
+  // gradients in host memory. The host is busy during the addition.
   void AccumulateOnHost(StreamId stream, std::int64_t elements);
 
   // Writes the gradients of `elements` parameters to NVMe, after `stream` has copied them to the

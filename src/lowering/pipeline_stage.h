@@ -66,8 +66,8 @@ class PipelineStage {
   const std::vector<parallel::Action>& passes() const { return passes_; }
   // Returns, for each pass, whether it overlaps with the next pass, which is then a backward pass.
   const std::vector<bool>& begins_pair() const { return begins_pair_; }
-  // Returns the parameter passes (gathers, frees, reductions) before pass `index`. The index
-  // passes().size() selects those after the last pass.
+  // Returns the parameter passes (gathers, frees, reductions) before pass `index`. If `index` is
+  // passes().size(), returns the parameter passes after the last pass.
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
   }

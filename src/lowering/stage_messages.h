@@ -40,8 +40,8 @@ enum class MessageStyle : std::uint8_t {
   kBlocking,
 };
 
-// How a pass's output is sent and the inputs of later passes (Stage::posted) are received after the
-// pass. Only for kBlocking.
+// How, after a pass, the pass's output is sent and inputs of later passes (Stage::posted) are
+// received. Only for kBlocking.
 enum class ExchangesBehind : std::uint8_t {
   kApart,     // an exchange for the send, then an exchange for the receives
   kTogether,  // one exchange for the send and the receives
@@ -194,7 +194,7 @@ class StageMessages {
   void RunBlocking();
   // Returns whether messages of this size are divided into parts.
   bool Scatters(Bytes bytes) const;
-  // An all-gather of the parts of a chunk's activations or gradients.
+  // An all-gather that assembles a chunk's activations or gradients from their parts.
   struct Gather {
     model::GroupOperation operation{};
     GroupOperations::Entry entry{};

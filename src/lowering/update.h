@@ -52,8 +52,8 @@ struct UpdateKernel {
 // parameters are written by a cast. With fp16_remainder, the 16-bit parameters contain one half of
 // the master weights and the optimizer the other half; both halves are read and written. Without
 // master weights, all operands have the parameters' type, and moments have the type
-// optimizer_state_dtype. The update of a layer list takes its given time, scaled to the fraction of
-// the elements.
+// optimizer_state_dtype. The update of a layer list takes the time that the list specifies, scaled
+// to the fraction of the elements.
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                         Version torch, std::int64_t elements);
 
@@ -61,7 +61,7 @@ std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::T
 
 // A non-empty tensor, as seen by the optimizer.
 struct UpdatedTensor {
-  int tensor = 0;  // index in the model; the first of several packed tensors; or -1
+  int tensor = 0;  // index in the model; packed tensors: index of the first, or -1
   std::int64_t elements = 0;
 };
 
@@ -208,8 +208,9 @@ class ParameterUpdate {
   void ReadsGradients(const Range& range) { gradients_.push_back(Reads(range)); }
   // Adds a range of parameters or optimizer states.
   void WritesState(const Range& range) { states_.push_back(Writes(range)); }
-  // Declares that `elements` elements of the model are stored at these locations. The optimizer's
-  // arrays start `stride` elements apart. For `counted` and `group`, see ClippedRange.
+  // Declares that `elements` elements of the model are stored at the locations `parameters`,
+  // `gradients` and `states`. The optimizer's arrays start `stride` elements apart. For `counted`
+  // and `group`, see ClippedRange.
   void Updates(const program::Elements& parameters, const program::Elements& gradients,
                const program::Elements& states, std::int64_t stride, std::int64_t elements,
                bool counted = true, model::ParameterGroup group = model::ParameterGroup::kDense) {
