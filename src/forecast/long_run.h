@@ -57,7 +57,7 @@ double BestInterval(const Failures& failures, const CheckpointCost& cost, double
 
 // Return approximations of the best interval, in seconds. Young 1974 (Communications of the ACM
 // 17): sqrt(2 d M) for a cost d and a mean time between failures M. Daly 2006: equation 37. Both
-// ignore CheckpointCost::background and require a positive failure rate.
+// approximations ignore CheckpointCost::background and require a positive failure rate.
 double YoungInterval(const Failures& failures, const CheckpointCost& cost);
 double DalyInterval(const Failures& failures, const CheckpointCost& cost);
 
@@ -76,9 +76,9 @@ struct SpareNodes {
 //
 // If more nodes are in repair than there are spares, the job stops or, if elastic, runs with fewer
 // replicas. Nodes are repaired independently, so the number of nodes in repair is a birth-death
-// process. Its stationary distribution depends only on the mean repair time. (For a job that stops,
-// it is Erlang's loss system.) Throughput is in samples. A restart with another number of replicas
-// takes no time in this model.
+// process. The stationary distribution of this process depends only on the mean repair time. (For a
+// job that stops, it is Erlang's loss system.) Throughput is in samples. A restart with another
+// number of replicas takes no time in this model.
 double MeanThroughput(const SpareNodes& pool);
 
 // Published data about failures of large jobs and about checkpoints: the defaults of `run-time`.

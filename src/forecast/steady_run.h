@@ -25,7 +25,7 @@ struct SteadyState {
 enum class Extent : std::uint8_t {
   kWhole,            // all steps, completely
   kUntilRepetition,  // until the simulator has detected repeating steps
-  kLateStart,  // also simulates only the end of the first step (simulate::Options::late_start)
+  kLateStart,        // kUntilRepetition with a late start (simulate::Options::late_start)
 };
 
 // A run of the ranks until their steps repeat.

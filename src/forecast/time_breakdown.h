@@ -36,7 +36,7 @@ struct KernelSpans {
 };
 
 // Returns the kernels in [start, end). `without` states which streams to ignore (indexed by
-// stream). Empty: none.
+// stream). Empty: no stream is ignored.
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
                           Time start, Time end, const std::vector<bool>& without = {});
 

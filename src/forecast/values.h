@@ -54,8 +54,8 @@ struct TimeBreakdown {
   // The time in which the device waits while the allocator frees cached memory and allocates new
   // memory by driver calls (memory/account.h).
   Time allocator_flushes;
-  // The correction of the simulated step time by measured runs. It belongs to no phase. Zero
-  // without runs.
+  // The correction of the simulated step time by measured runs. The correction belongs to no phase.
+  // Zero without runs.
   Time learned;
 };
 

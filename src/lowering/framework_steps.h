@@ -61,8 +61,8 @@ program::Program LowerWith(const scenario::Scenario& scenario, const LowerOption
 //    launched strictly in order, and one communicator runs them one after another.
 //  * Earlier micro-batches run under no_sync: gradients accumulate without communication. Without
 //    no_sync, every backward reduces. A bucket then contains the latest gradients plus the mean of
-//    earlier micro-batches, which is equal on all ranks. The mean of buckets over ranks is the sum
-//    of both means.
+//    earlier micro-batches, which is equal on all ranks. The mean over ranks is therefore the mean
+//    of earlier micro-batches plus the mean of the latest gradients.
 //  * FP32 parameters with 16-bit precision run under autocast: every layer's matrices are cast
 //    before its forward, autograd keeps the copies for backward, and each gradient is cast to FP32.
 //  * After the backward, the compute stream waits for each bucket in turn and copies its slots back

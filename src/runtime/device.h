@@ -30,7 +30,7 @@ struct DeviceHealth {
 
 // The progress of a run, which the watch's thread reads (watch.h) and the device updates while the
 // rank's thread waits or runs ahead. `instruction` is the longest-running operation, such as a
-// collective that waits for another rank. Between operations, it does not change.
+// collective that waits for another rank. Between operations, `instruction` does not change.
 struct Progress {
   std::atomic<std::uint64_t> operations = 0;                 // number of finished operations
   std::atomic<std::uint32_t> step = 0;                       // counted from 0, including warm-up
@@ -112,9 +112,9 @@ class Device {
   // Returns the current time of the device's clock. OperationTimes uses the same clock.
   virtual Time Now() = 0;
 
-  // Makes the device update `progress` until the next call. Null: no updates. `progress` must
-  // outlive the device or the next call. Returns false if the device does not support this
-  // function; the executor then reports the operations that it issues.
+  // Makes the device update `progress` until the next call. Null: no updates. `progress` must exist
+  // until the next call or until the device is destroyed. Returns false if the device does not
+  // support this function; the executor then reports the operations that it issues.
   virtual bool ReportTo(Progress* /*progress*/) { return false; }
 
   virtual MemoryUse Memory() const = 0;

@@ -49,9 +49,9 @@ struct RankPlacement {
 // Returns the host name of this machine.
 std::string HostName();
 
-// Returns the places of all ranks, indexed by rank. Ranks with one host name share a node. Local
-// ranks from the launcher are not changed. Two ranks with the same host name and local rank are on
-// two nodes, because containers may share a host name.
+// Returns the placements of all ranks, indexed by rank. Ranks with one host name share a node.
+// Local ranks from the launcher are not changed. Two ranks with the same host name and local rank
+// are on two nodes, because containers may share a host name.
 std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
 
 // A job whose ranks are threads of this process, for runs without a launcher.

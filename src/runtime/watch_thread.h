@@ -168,7 +168,7 @@ class WatchThread : public Watch {
   const WatchOptions options_;
   const milliseconds interval_;
   const End end_;
-  std::map<int, LocalRank> local_;                 // [rank]; its set of keys does not change
+  std::map<int, LocalRank> local_;                 // [rank]; the set of keys does not change
   std::vector<const program::Program*> programs_;  // [rank]; valid if programs_known_ is true
   std::atomic<bool> programs_known_ = false;
   int wake_read_ = -1;

@@ -43,7 +43,7 @@
 //             it will run, because NCCL's kernels spin until their peers arrive. Among the same
 //             ranks, only one waiting operation occupies multiprocessors. Waiting operations and
 //             messages share their multiprocessors with kernels whose blocks take turns
-//             (cost::Occupancy). A running collective does not share them.
+//             (cost::Occupancy). A running collective does not share its multiprocessors.
 //   Step end  The time when all work issued in the step, including host tasks, has finished.
 //
 // Detached and attached
@@ -68,9 +68,9 @@ struct Options {
   Recording recording = Recording::kAll;
   int first_recorded = 0;  // first step with records; earlier steps have only their ends
   // Whether the run ends when a step ends in the same state as the previous step, because all later
-  // steps then repeat it (Repetition). The timeline contains the ends of the later steps. For
-  // operations in flight, the recorded end, and the start of a waiting collective, are Time::Max().
-  // Ignored with a barrier, or if messages are simulated one by one.
+  // steps then repeat this step (Repetition). The timeline contains the ends of the later steps.
+  // For operations in flight, the recorded end, and the start of a waiting collective, are
+  // Time::Max(). Ignored with a barrier, or if messages are simulated one by one.
   bool until_repetition = false;
   // Whether the simulation begins in the middle of the first step, as if the earlier part had
   // finished (simulated_class.h). The later part determines the state at the end of the step, and
@@ -141,7 +141,7 @@ class Simulator {
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
   // Repeats the last run with the same classes. Programs and prices must not have changed; the set
-  // of recorded classes may have.
+  // of recorded classes may have changed.
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   // Moves the timelines of the last run out of the simulator and returns them.
   std::vector<program::Timeline> Take();

@@ -23,11 +23,12 @@ namespace stepcast::simulate {
 // later steps do not depend on the late start.
 //
 // The finished part is closed: with an item of a stream, it contains all earlier items of the
-// stream. With a wait, it contains the record. With a collective or message, it contains the peers'
-// parts and all earlier operations on the communicator.
+// stream. With a wait, the finished part contains the record. With a collective or message, the
+// finished part contains the peers' parts and all earlier operations on the communicator.
 //
 // For each class, the finished part contains all items before one instruction. On streams with
-// messages, it contains only the required items, because messages wait for their peers.
+// messages, the finished part contains only the required items, because messages wait for their
+// peers.
 
 // The position at which a class starts its first step if that step starts late.
 struct StepPosition {
@@ -92,7 +93,7 @@ class SimulatedClass {
     bool queued = false;   // whether the stream is in the ready queue
     bool yielded = false;  // yielded to other streams in the ready queue
     Time issued;           // issue time of the operation in flight or at its communicator
-    Time ready;            // time when that operation was ready, or when a wait was reached
+    Time ready;            // time when the operation was ready, or when a wait was reached
     Time start;
     WaitFor wait_for;                    // kAtCollective: communicator, number
     std::uint32_t next_waiting = kNone;  // next stream that waits for the same record
@@ -107,7 +108,7 @@ class SimulatedClass {
              std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
              OtherClasses& other_classes, program::Timeline& timeline);
 
-  // Returns the time of the class's next event, unless another class affects the class before.
+  // Returns the time of the class's next event, unless another class affects the class earlier.
   // Time::Max(): no event.
   Time next() const;
   Time now() const { return now_; }
@@ -118,7 +119,8 @@ class SimulatedClass {
   // in the joint solver, or end a watched pass. next() is then the time of the next event.
   Time Run(Time at, Time until);
 
-  // These functions begin and end the operation that the class has reached on a communicator.
+  // BeginCollective and EndCollective begin and end the operation that the class has reached on a
+  // communicator.
   void BeginCollective(std::uint32_t communicator, Time now);  // the operation starts
   void EndCollective(std::uint32_t communicator, Time now);
   // Join moves the class's operations into the joint solver, when a collective with other classes
@@ -198,11 +200,11 @@ class SimulatedClass {
  private:
   using SharedWork = engine::SharedResources::Work;
 
-  // The kind of the next event of a runner. `next` is its time, next_[runner].
+  // The kind of a runner's next event. `next` is its time, next_[runner].
   enum class Activity : std::uint8_t {
     kNone,
     kAwaitsIssue,  // a stream: the host issues the next item at `next`
-    kLatency,      // its latency ends and it starts to use resources at `next`
+    kLatency,      // the latency ends and the use of resources begins at `next`
     kShares,       // ends at `next` if nothing else starts or finishes
     kFixed,        // uses no resources, and ends at `next`
     kHolds,        // a communicator: occupies multiprocessors until other ranks arrive; `next` is
@@ -246,8 +248,8 @@ class SimulatedClass {
   void Yield() { until_ = std::min(until_, now_); }
 
   // Returns whether the beginning of a span is known. Advances the host to this span if possible.
-  // The host may advance this late because a span's beginning depends only on records, and a record
-  // is reached again only after the host has passed the wait for it.
+  // Advancing the host only now is correct, because a span's beginning depends only on records. A
+  // record is reached again only after the host has passed the wait for this record.
   bool KnowsSpan(std::uint32_t span) { return span < span_begins_.size() || ReachSpan(span); }
   bool ReachSpan(std::uint32_t span);
   std::uint32_t SpanOf(const Item& item, std::uint32_t pass) const {

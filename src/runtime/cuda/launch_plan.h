@@ -21,7 +21,7 @@
 // cache if an arena is larger than the cache.
 namespace stepcast::runtime::cuda {
 
-// A GEMM with `batch` results of [m, n]. Equal GEMMs of a program share one entry.
+// A batched GEMM: `batch` results with the shape [m, n]. Equal GEMMs of a program share one entry.
 struct Product {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   ProductLayout layout = ProductLayout::kForward;
@@ -115,9 +115,9 @@ Bytes Output(const Product& product);
 // (effects.h).
 
 // Returns the number of leading effects that fit into one launch, at least 1 if there is an effect.
-// They have one kind and the same types, and no effect uses a range that another effect writes.
-// Sums of squares may write the same number, because they are added in order. Parts of a collective
-// (kCollective) are never grouped. Buffers must not overlap.
+// Effects of one launch have one kind and the same types, and no effect uses a range that another
+// effect writes. Sums of squares may write the same number, because they are added in order. Parts
+// of a collective (kCollective) are never grouped. Buffers must not overlap.
 std::size_t FirstBatch(std::span<const program::Effect> effects, bool adamw);
 
 }  // namespace stepcast::runtime::cuda

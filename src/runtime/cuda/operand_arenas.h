@@ -32,8 +32,8 @@ class OperandArenas {
   OperandArenas& operator=(const OperandArenas&) = delete;
   ~OperandArenas();
 
-  // Selects the step's offset for the addresses that the next functions return, to which callers
-  // add the plan's offsets. An address is nullptr if the plan does not have the arena.
+  // Selects the step's offset for the addresses that the next functions return. Callers add the
+  // plan's offsets to these addresses. An address is nullptr if the plan does not have the arena.
   void BeginStep(std::uint32_t step) { step_ = step; }
   const std::byte* input(DataType type) const {
     return inputs_[static_cast<std::size_t>(type)].At(step_, least_);

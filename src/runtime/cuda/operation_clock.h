@@ -33,7 +33,7 @@ class OperationClock {
     bool lent = false;  // `end` is also the beginning of another operation
   };
 
-  // Creates a clock for `streams`, which must outlive it.
+  // Creates a clock for `streams`, which must outlive the clock.
   explicit OperationClock(std::span<const cudaStream_t> streams);
   OperationClock(const OperationClock&) = delete;
   OperationClock& operator=(const OperationClock&) = delete;
