@@ -165,8 +165,8 @@ struct LengthsForecast {
   double sample_tokens = 0;   // mean length of a sample
   double padded_tokens = 0;   // mean number of tokens that a rank computes per sample, with padding
   double slowest_tokens = 0;  // mean padded length of the longest micro-batches
-  // Whether ranks wait for each other in each micro-batch. If false, they wait only at the end of a
-  // step.
+  // Whether ranks wait for each other in each micro-batch. If false, ranks wait only at the end of
+  // a step.
   bool wait_in_micro_batches = false;
   struct Step {
     std::int64_t tokens = 0;
@@ -210,7 +210,7 @@ struct Forecast {
   std::vector<ClassForecast> classes{};
 };
 
-// Returns the memory of the class with the lowest fit probability, which is the step's fit
+// Returns the memory of the class with the lowest fit probability. The step has the same fit
 // probability.
 const MemoryForecast& LeastProbable(const Forecast& forecast);
 

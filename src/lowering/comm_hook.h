@@ -19,8 +19,8 @@
 //    (torch.cuda.synchronize). FP32 Q of rank 3 and more is orthogonalized by a QR factorization,
 //    which is priced as reading and writing the matrix (a lower bound).
 //
-// In PyTorch, the continuations of a future run on separate streams. Here, they share one stream,
-// `comm hook`.
+// In PyTorch, the continuations of a future run on separate streams. In this model, the
+// continuations share one stream, `comm hook`.
 namespace stepcast::lowering {
 
 class CommHook {

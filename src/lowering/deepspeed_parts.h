@@ -47,7 +47,7 @@ template <typename Value>
 using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 
 // The optimizer's parameter groups. Dense parameters form one group. Experts are stored on other
-// ranks; they form groups of at most 178,956,971 elements. A larger tensor is in a separate group
+// ranks, and form groups of at most 178,956,971 elements. A larger tensor is in a separate group
 // (split_params_into_different_moe_groups_for_optimizer). The ranks with copies of the same
 // parameters divide each group. If `experts_apart` is false, there is one group for all parameters.
 class FlatGroups {
@@ -91,7 +91,7 @@ std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<cons
 
 // The reduction of gradients after backward at DeepSpeed's stage 0 (deepspeed/runtime/engine.py,
 // allreduce_no_retain). Gradients are reduced in registration order, in chunks. A chunk ends with
-// the tensor that makes it larger than 5e8 elements. Each chunk is packed, cast to the
+// the tensor that makes the chunk larger than 5e8 elements. Each chunk is packed, cast to the
 // communication type, divided, all-reduced, cast back and unpacked, on the compute stream.
 // Afterward, experts' gradients are reduced over the ranks with the same experts
 // (_reduce_non_expert_gradients, _reduce_expert_gradients).
@@ -193,8 +193,8 @@ class DeepSpeedPartitions {
 
 // The end of a step in DeepSpeed's ZeRO optimizers (deepspeed/runtime/zero/stage_1_and_2.py @
 // 02aa38c3 and stage3.py @ 007cca6a, step()). The step checks for overflow (in fp16) and computes
-// the gradient norm. For each group, it packs the gradients, casts them to FP32 and unscales them.
-// The optimizer updates FP32 values, which are then copied to the parameters.
+// the gradient norm. For each group, the step packs the gradients, casts them to FP32 and unscales
+// them. The optimizer updates FP32 values, which are then copied to the parameters.
 
 // A group of elements that the optimizer updates in one call, with its buffers and kernels.
 struct UpdateGroup {
@@ -221,7 +221,7 @@ class DeepSpeedUpdate {
 
   // With fp16 parameters, checks gradients for overflow on `stream`; otherwise, does nothing.
   // `uses` are the ranges to check, which contain `tensors` tensors with `elements` elements in
-  // total. The result is reduced over all ranks, and the host waits for it.
+  // total. The result is reduced over all ranks, and the host waits for the reduction.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
   // Sums one number over all ranks, on the compute stream. The effects `then` use the sum. With

@@ -69,7 +69,7 @@ program::Program LowerWith(const scenario::Scenario& scenario, const LowerOption
 //    to the gradients, unless gradient_as_bucket_view makes the gradients views of the slots. The
 //    update starts after the last bucket.
 //  * Gradients are None at the start of a step (zero_grad(set_to_none=True)). Each backward
-//    therefore writes them to new memory and copies them to the slot, even with views.
+//    therefore writes gradients to new memory and copies them to the slot, even with views.
 //  * find_unused_parameters: buckets are never rebuilt. Bucket limits apply in definition order and
 //    the list of buckets is reversed, so the small first bucket is reduced last. One int32 per
 //    parameter is also all-reduced.
@@ -123,7 +123,7 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 // and output layer are the root unit. A unit's parameters are one flat parameter (layouts.h).
 //
 // ShardingStrategy: zero_stage 3 is FULL_SHARD, 2 is SHARD_GRAD_OP. With shard_group_size < data,
-// they are HYBRID_SHARD and _HYBRID_SHARD_ZERO2.
+// these stages are HYBRID_SHARD and _HYBRID_SHARD_ZERO2.
 //
 // Streams: compute, pre-unshard, unshard, post-backward and, with hybrid sharding since torch 2.1
 // (pull request 106080), all-reduce. All-gathers and reduce-scatters share one communicator, so
@@ -137,12 +137,12 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 //  * With torch.autocast (data_parallel.mixed_precision), parameters are gathered without a cast,
 //    gradients are joined and reduced in the parameters' type, and layers have copies (autocast.h).
 //  * Frozen parameters of a unit are a second flat parameter, gathered and freed with the first.
-//    This follows PEFT's fsdp_auto_wrap_policy (peft/utils/other.py), except that one unit contains
-//    all adapters of a block instead of one unit per matrix.
+//    The wrapping follows PEFT's fsdp_auto_wrap_policy (peft/utils/other.py), except that one unit
+//    contains all adapters of a block instead of one unit per matrix.
 //  * Forward: a unit is unsharded when the host reaches it, which is ahead of the device.
 //    forward_prefetch also requests the next unit. After forward, FULL_SHARD frees every unit
 //    except the root. The compute stream is recorded on the freed memory, which can be reused only
-//    when the device has reached this point. The limiter bounds this memory.
+//    when the device has reached this point. The limiter bounds this freed memory.
 //  * Backward: the root's hook is first. backward_prefetch: `pre` requests the next unit before the
 //    current unit's gradients are computed, `post` after that, `none` when the unit is needed.
 //  * After a unit's backward, autograd joins its tensors' gradients into the flat parameter's
@@ -197,8 +197,8 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //    accumulate_unsharded. After a chunk's last backward, its units' gradients are reduced one
 //    after another, the root's first, and the compute stream waits for them (_post_backward). If
 //    the schedule states when chunks are gathered (parallel/pipeline_schedule.h), all units of a
-//    chunk are copied in on the compute stream and gathered. They are copied out before the chunk's
-//    next pass.
+//    chunk are copied in on the compute stream and gathered. The units are copied out before the
+//    chunk's next pass.
 //  * The end of backward waits for the last reduction. Sharded gradients are freed after the update
 //    (zero_grad(set_to_none=True)).
 program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options);

@@ -103,7 +103,7 @@ inline FlatLayout Packed(std::int64_t elements, std::int64_t ranks = 1) {
 FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
                    std::int64_t alignment);
 
-// Returns the pieces in the shard of rank `index`. Their offsets are relative to the shard.
+// Returns the pieces in the shard of rank `index`. The pieces' offsets are relative to the shard.
 Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 
 // Returns the rank whose shards overlap the most tensors (the first such rank). All layouts must
@@ -149,8 +149,8 @@ class BlockLayout {
   std::int64_t shard() const { return shard_; }
   // Returns the number of elements of the tensors, without padding.
   std::int64_t exact() const { return exact_; }
-  // Returns the part of a block that rank `index` stores, without padding. Its offset is relative
-  // to the shard.
+  // Returns the part of a block that rank `index` stores, without padding. The part's offset is
+  // relative to the shard.
   Piece Own(const Block& block, std::int64_t index) const;
 
  private:

@@ -281,8 +281,8 @@ class PartitionedGradients : public PartitionedState {
   // Adds the tensor's gradient to the bucket. Call this function when the gradient of the current
   // micro-batch is complete.
   void Ready(int tensor);
-  // Reduces the remaining gradients and makes the host wait for them. Call this function after
-  // backward.
+  // Reduces the remaining gradients and makes the host wait for these reductions. Call this
+  // function after backward.
   void Finish();
   // Makes the host wait for the kernels that compute the gradients.
   void AwaitCompute();

@@ -118,7 +118,7 @@ class WatchThread : public Watch {
   void Begin();
   void Stop();
 
-  // Each kind of watch implements these functions. The watch's thread calls them.
+  // Each kind of watch implements these functions, which the watch's thread calls.
   virtual void ReceiveMessages() = 0;
   virtual void SendHeartbeats() = 0;  // once per interval
   virtual void Consider(Cause cause) = 0;

@@ -134,7 +134,7 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
   return {other, other == program::kNone ? 0u : 1u};
 }
 
-// A 128-bit digest of the data that determines the queues, which replaces a copy of this data.
+// A 128-bit digest of the data that determines the queues. The digest replaces a copy of the data.
 // Collisions are improbable.
 class QueueKey {
  public:

@@ -21,9 +21,10 @@
 //             launches take time, the host can be ahead of the device by at most the number of
 //             launches that fit into a stream's queue (compiled_program.h).
 //   Stream    Runs its operations in order, one at a time, each after its issue.
-//   Operation A kernel or copy starts when it is first on its stream. Its latency comes first and
-//             uses no resources. Then its work proceeds at the available rate, because operations
-//             of the same rank share compute, memory and links (engine/shared_resources.h).
+//   Operation A kernel or copy starts when it is first on its stream. The latency comes first
+//             and uses no resources. Then the operation's work proceeds at the available rate,
+//             because operations of the same rank share compute, memory and links
+//             (engine/shared_resources.h).
 //             An uncontended operation takes exactly latency + work.
 //   Collective  Starts when its communicator has finished all earlier collectives and exchanges,
 //             and every member has reached it. All members proceed at the rate of the slowest
@@ -34,8 +35,8 @@
 //             one, a network of messages (network/message.h) transfers the data. A rank's shares
 //             of links are then ignored, and its shares of compute and memory still apply. The
 //             collective ends when its work is done and its last message has arrived.
-//   Exchange  Runs in host order on its communicator, like a collective. Each of its messages
-//             starts when both of its ends have been reached; the k-th receive matches the k-th
+//   Exchange  Runs in host order on its communicator, like a collective. Each message of the
+//             exchange starts when both ends have been reached; the k-th receive matches the k-th
 //             send. A message has one rate, and the longer of its ends' latencies and works. The
 //             exchange's record starts with its last message, and ends when all its messages have
 //             ended.

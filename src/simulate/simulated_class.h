@@ -45,9 +45,9 @@ struct StepPosition {
 // flight. simulate.h defines its behavior. Kernels of a stream that nothing interrupts are
 // processed without simulation events.
 //
-// A class runs independently (detached) while it has no pending collective with other classes. From
-// the time at which it reaches such a collective until the collective ends, it is attached, and
-// Simulation controls its progress.
+// A class runs independently (detached) while it has no pending collective with other classes. A
+// class is attached from the time at which it reaches a collective with other classes until the
+// collective ends. During this time, Simulation controls the progress of the class.
 
 class SimulatedClass;
 
@@ -124,7 +124,7 @@ class SimulatedClass {
   void BeginCollective(std::uint32_t communicator, Time now);  // the operation starts
   void EndCollective(std::uint32_t communicator, Time now);
   // Join moves the class's operations into the joint solver, when a collective with other classes
-  // uses resources. Leave moves them back after the last such collective.
+  // uses resources. Leave moves the operations back after the last collective with other classes.
   void Join(Time now);
   void Leave(Time now);
   // Makes the waiting operation on a communicator occupy this fraction of the multiprocessors until
@@ -192,7 +192,8 @@ class SimulatedClass {
   // Adds the host tasks to the timeline. If `cut`, records operations in flight with the end
   // Time::Max().
   void FinishTimeline(bool cut);
-  // Appends one sentence for each blocked host or stream that explains why it cannot continue.
+  // For each blocked host or stream, appends a sentence that explains why the host or stream cannot
+  // continue.
   void ExplainHost(std::vector<std::string>& blocked) const;
   std::string DescribeItem(const Stream& stream) const;
   std::string DescribeRecord(WaitFor wait_for) const;
@@ -200,7 +201,7 @@ class SimulatedClass {
  private:
   using SharedWork = engine::SharedResources::Work;
 
-  // The kind of a runner's next event. `next` is its time, next_[runner].
+  // The kind of a runner's next event. `next` is the time of the event, next_[runner].
   enum class Activity : std::uint8_t {
     kNone,
     kAwaitsIssue,  // a stream: the host issues the next item at `next`
@@ -313,7 +314,7 @@ class SimulatedClass {
   void TakeTurn(std::uint32_t communicator);
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
 
-  // Starts an operation. Returns true if it takes no time and has ended.
+  // Starts an operation. Returns true if the operation takes no time and has ended.
   bool Start(Runner runner, Time start, const Cost& cost);
   void BeginSharing(Runner runner);
   void StopSharing(Runner runner);

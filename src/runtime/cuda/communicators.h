@@ -27,9 +27,10 @@ namespace stepcast::runtime::cuda {
 // NCCL communicators that remain connected between programs, because connecting can take seconds,
 // and a calibration runs hundreds of programs on the same few groups.
 
-// Aborts communicators of this process without waiting for other ranks, all in one NCCL group. An
-// abort one by one could wait for a kernel of another communicator that waits for another rank
-// (PyTorch issue 119797). NCCL before 2.22 does not support aborts in a group.
+// Aborts communicators of this process without waiting for other ranks, all in one NCCL group. If
+// communicators were aborted one by one, an abort could wait for another communicator's kernel,
+// which waits for another rank (PyTorch issue 119797). NCCL before 2.22 does not support aborts in
+// a group.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
 // The communicators that no program currently uses. Thread-safe.
