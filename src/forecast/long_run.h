@@ -213,7 +213,7 @@ double StepEnergy(const PowerByPhase& power, const Forecast& forecast);
 // A run of many steps, with its failures, checkpoints and energy.
 struct WholeRun {
   Forecast step;          // without the time for checkpoint saves
-  TrainingTarget target;  // its availability is the fraction of work
+  TrainingTarget target;  // target.availability is the fraction of work
   RunInputs inputs;
   LongRun run;
   RunTime time;
@@ -222,8 +222,9 @@ struct WholeRun {
   double pue = 1;         // power usage effectiveness of the data center
   bool pue_assumed = false;
 
-  // Returns the shortest and longest duration of the run, in seconds: the fastest steps with the
-  // largest fraction of work, and the slowest steps with the smallest fraction.
+  // Returns the shortest and longest duration of the run, in seconds. The shortest has the fastest
+  // steps and the largest fraction of work; the longest has the slowest steps and the smallest
+  // fraction.
   std::pair<double, double> SecondsRange() const;
   // Returns the duration of the run for the likely inputs, in seconds.
   double Seconds() const;

@@ -31,9 +31,10 @@ namespace stepcast::forecast {
 
 // The distribution of the largest of several random values.
 
-// Returns, for each value i, the probability that it is the largest of `draws` independent random
-// values: F(i)^n - F(i - 1)^n, where F is the cumulative probability and n is `draws`.
-// `probabilities` are in ascending order of the values. Their sum must be 1.
+// Returns, for each value i, the probability that value i is the largest of `draws` independent
+// random values. The probability is F(i)^n - F(i - 1)^n, where F is the cumulative probability and
+// n is `draws`. `probabilities` are in ascending order of the values. The sum of the probabilities
+// must be 1.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
 // Returns the expected maximum of `ranks` means, each of `draws` random values. Means are rounded

@@ -57,8 +57,8 @@ struct Breakdown {
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits);
 
-// Like the function above, with `spans` as the device's kernels in [start, end). The timeline may
-// omit these kernels.
+// Divides the time in [start, end) of a timeline that may omit kernels. `kernels` are the device's
+// kernels in this interval.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits, const KernelSpans& kernels);
 

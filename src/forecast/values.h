@@ -37,7 +37,7 @@ struct RankClass {
 
 using memory::BytesByCategory;
 
-// The time breakdown of one step on the critical rank. Its parts add up exactly to the step time.
+// The time breakdown of one step on the critical rank. The parts add up exactly to the step time.
 // While a kernel is running, the time belongs to the kernel's phase. Otherwise, if a stream or the
 // host waits for a collective, the time is imbalance or exposed communication. All other time is
 // idle. A wait for an exchange is exposed communication if all its peers have begun the exchange.
@@ -196,7 +196,7 @@ struct Forecast {
   double wire_bytes_per_rank = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu are undefined
   // Model FLOPs per second (MFU), or model and recomputed FLOPs per second (HFU), divided by the
-  // peak of all GPUs. Both include masked attention scores, so they can exceed 1 for long
+  // peak of all GPUs. MFU and HFU include masked attention scores, so they can exceed 1 for long
   // sequences.
   double mfu = 0, hfu = 0;
   // The time of matrix multiplications and attention at the devices' peak, without masked FLOPs.

@@ -92,8 +92,8 @@ program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions
 //  * Stage 0 reduces after backward, 5e8 elements at a time in registration order, and updates
 //    all parameters on every rank.
 //  * In a pipeline (deepspeed/runtime/pipe/engine.py, module.py), gradients of embeddings that
-//    stages share are summed after the last backward. Then all gradients are reduced, and the norm
-//    is also summed over the ranks that have other parts of the model.
+//    stages share are summed after the last backward. After this sum, all gradients are reduced,
+//    and the norm is also summed over the ranks that have other parts of the model.
 //
 // Weights with and without decay are treated as one parameter group.
 program::Program LowerDeepSpeed(const scenario::Scenario& scenario, const LowerOptions& options);

@@ -79,10 +79,10 @@ class GradientBuckets {
     SetChannels({{.stream = stream, .communicator = communicator, .replica_stream = stream}});
   }
 
-  // Adds a bucket without allocating memory. Its buffer's name is the bucket's name followed by
-  // `what`. If the layout has several shards, the bucket is reduce-scattered, and rank `index`
-  // keeps its shard. Otherwise, the bucket is all-reduced. If the layout has no pieces, the tensors
-  // are contiguous. `tensors` must outlive this object.
+  // Adds a bucket without allocating memory. The name of the bucket's buffer is the bucket's name
+  // followed by `what`. If the layout has several shards, the bucket is reduce-scattered, and rank
+  // `index` keeps its shard. With one shard, the bucket is all-reduced. If the layout has no
+  // pieces, the tensors are contiguous. `tensors` must outlive this object.
   const GradientBucket& Add(std::span<const int> tensors, FlatLayout layout, const char* what,
                             DataType type, std::int64_t index, std::size_t channel = 0);
 
@@ -237,7 +237,7 @@ class LocalGradients {
 // core/distributed/finalize_model_grads.py):
 //  * embeddings tied to the output layer: over the first and the last pipeline stage;
 //  * with sequence parallelism, tensors applied to a rank's part of the tokens: over the
-//    tensor-parallel ranks. These gradients are packed into one buffer and unpacked afterward.
+//    tensor-parallel ranks. The gradients to sum are packed into one buffer and unpacked afterward.
 //
 // Without tied tensors, all functions do nothing.
 class TiedGradients {

@@ -51,8 +51,8 @@ class HostOffload {
   // host.
   void GradientsOnward(StreamId stream, std::int64_t elements);
   // ParametersInto makes `stream` wait until `bytes` of parameters are read from NVMe.
-  // ParametersOnward writes updated parameters to NVMe. Both do nothing for parameters in host
-  // memory.
+  // ParametersOnward writes updated parameters to NVMe. Both functions do nothing for parameters in
+  // host memory.
   void ParametersInto(StreamId stream, Bytes bytes);
   void ParametersOnward(Bytes bytes);
 
@@ -72,8 +72,8 @@ class HostOffload {
   Index reached_ = program::kNone, read_ = program::kNone, updated_ = program::kNone;  // events
 };
 
-// Updates units on the CPUs. Their states must be offloaded, and their gradients must be on the
-// host.
+// Updates units on the CPUs. The units' states must be offloaded, and their gradients must be on
+// the host.
 template <typename Units>
 void UpdateOnHost(HostOffload& offload, Units& units) {
   std::int64_t elements = 0;

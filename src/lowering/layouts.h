@@ -61,7 +61,7 @@ struct Piece {
 using Pieces = std::vector<Piece>;
 
 // Returns the effects that move `pieces` from `source` to `target` and multiply them by `scale`.
-// Both locations have the same layout. Adjacent moves are merged.
+// `source` and `target` have the same layout. Adjacent moves are merged.
 std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elements& target,
                                      const program::Elements& source, double scale = 1);
 

@@ -7,8 +7,8 @@
 #include "src/lowering/layouts.h"
 
 // Operations of data parallelism on parameters and gradients: copy, cast, accumulate, scale,
-// gather, reduce. Each call writes one operation. Its buffer uses, its effects on values, and its
-// bytes moved or sent are derived from the source and target ranges.
+// gather, reduce. Each call writes one operation. The operation's buffer uses, effects on values,
+// and bytes moved or sent are derived from the source and target ranges.
 namespace stepcast::lowering {
 
 class Operations {

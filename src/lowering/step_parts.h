@@ -55,7 +55,7 @@ inline program::Elements Further(program::Elements place, std::int64_t elements)
   return place;
 }
 
-// Returns the effect target = source, with conversion. Both locations are contiguous.
+// Returns the effect target = source, with conversion. `target` and `source` are contiguous.
 program::Effect Move(program::Elements target, program::Elements source, std::int64_t elements);
 // Returns the effect target += source.
 program::Effect Added(program::Effect move);

@@ -61,8 +61,8 @@ struct WaitTimes {
 // The rule by which kernels compute the values that they write as gradients.
 enum class GradientRule : std::uint8_t {
   // GEMMs write their results as gradients. Other kernels, and layers of layer lists, write the
-  // gradient of a quadratic loss. This loss is smallest if each parameter equals its target. The
-  // targets depend on rank and micro-batch.
+  // gradient of a quadratic loss. The quadratic loss is smallest if each parameter equals its
+  // target. The targets depend on rank and micro-batch.
   kComputed,
   // For tests that compare plans bit by bit. Gradients are small integers that depend on the rank,
   // the step, the micro-batch, and the bits of the parameters that the kernel reads. Sums of
@@ -95,7 +95,7 @@ class Device {
   virtual Attempt<void> HostWait(program::Index event) = 0;  // blocks the host
 
   // Work between BeginCapture and EndCapture is recorded but not run. Each Replay runs the recorded
-  // work once. These functions fail if the device does not support capture.
+  // work once. The functions for capture and replay fail if the device does not support capture.
   virtual Attempt<void> BeginCapture() = 0;
   virtual Attempt<void> EndCapture() = 0;
   virtual Attempt<void> Replay(std::uint32_t step) = 0;

@@ -173,8 +173,8 @@ struct CompiledProgram {
   // message_costs.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
-  // The next communicator of the same ranks, indexed by communicator. These communicators form a
-  // circular list.
+  // The next communicator of the same ranks, indexed by communicator. Communicators of the same
+  // ranks form a circular list.
   std::vector<std::uint32_t> next_among_ranks;
   // The fraction of the multiprocessors that a collective or message occupies from the time at
   // which the rank reaches it.

@@ -130,7 +130,7 @@ tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const 
 
 class Simulation;
 
-// Like the function Simulate, but for many runs that reuse the same memory. Not thread-safe.
+// Simulates like the function Simulate, but reuses its memory in later runs. Not thread-safe.
 class Simulator {
  public:
   Simulator();

@@ -115,8 +115,9 @@ class SimulatedClass {
   // See HostInfluence.
   const HostInfluence& host_influence() const { return host_influence_; }
   // Processes the events from `at` to before `until`. Returns early after an event that affects
-  // other classes. The class may reach a collective with other classes, start or end an operation
-  // in the joint solver, or end a watched pass. next() is then the time of the next event.
+  // other classes. An event affects other classes if it reaches a collective with other classes,
+  // starts or ends an operation in the joint solver, or ends a watched pass. next() is then the
+  // time of the next event.
   Time Run(Time at, Time until);
 
   // BeginCollective and EndCollective begin and end the operation that the class has reached on a
@@ -267,8 +268,8 @@ class SimulatedClass {
   void ClearHost();
   void ClearStreams(std::span<const std::uint32_t> rendezvous);
   void ClearTimeline();
-  // These functions write the parts of a State. `first_span` is the earliest host span that a
-  // stream may still need.
+  // AddInFlight, AddCommunicators and TakeHostState write the parts of a State. `first_span` is the
+  // earliest host span that a stream may still need.
   void AddInFlight(Time now, std::vector<std::int64_t>& device) const;
   void AddCommunicators(std::uint32_t passes_ended, std::vector<std::int64_t>& device) const;
   void TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,

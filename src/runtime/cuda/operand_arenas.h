@@ -17,8 +17,8 @@
 // libraries.
 //
 // Operands and results must be in memory, not in the cache. If a step uses less of an arena than
-// four times the cache's size, each step starts at another offset, except in graphs, whose
-// addresses do not change.
+// four times the cache's size, each step starts at a different offset. In graphs, all steps start
+// at the same offset, because addresses do not change.
 namespace stepcast::runtime::cuda {
 
 class OperandArenas {

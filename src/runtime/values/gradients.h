@@ -47,8 +47,8 @@ STEPCAST_HOST_DEVICE inline T Clipped(T value, float factor) {
 // any part of a tensor can be computed separately.
 
 // The gradients of kSmallIntegers are integers from -4 to 4 that change if any bit of the parameter
-// changes. Their sums are exact in bf16, in any order, if ranks x micro-batches x contributions to
-// one tensor <= 64.
+// changes. Sums of these integers are exact in bf16, in any order, if ranks x micro-batches x
+// contributions to one tensor <= 64.
 inline constexpr int kLargestSmallInteger = 4;
 
 // Returns the seed of a rank's micro-batch. `step` is counted from the first executed step,
