@@ -12,11 +12,11 @@
 // of a renewal process.
 //
 // Failures occur at a constant rate, also during recovery. After a failure, the job recovers and
-// continues from the last usable checkpoint. A save begins after `interval` seconds of work and
-// blocks work. The checkpoint is usable `background` seconds later, and the next save waits until
-// then. Let l be the failure rate, R the recovery, t the interval, d the blocking and B the
-// background time. Without failures, a new checkpoint becomes usable every L = max(t, B) + d
-// seconds. The expected time of such a cycle is
+// continues from the last usable checkpoint. A save begins after `interval` seconds of work, and
+// stops work for `blocking` seconds. The checkpoint is usable `background` seconds later, and the
+// next save waits until then. Let l be the failure rate, R the recovery, t the interval, d the
+// blocking and B the background time. Without failures, a new checkpoint becomes usable every L =
+// max(t, B) + d seconds. The expected time of such a cycle is
 //
 //   T = exp(l (R + t + d + B)) (1 - exp(-l L)) / l
 //

@@ -14,7 +14,8 @@
 
 namespace stepcast::forecast {
 
-// The described steps, (last - count, last]. The forecast step time is their mean duration.
+// The described steps, (last - count, last]. The forecast step time is the mean duration of these
+// steps.
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;

@@ -21,7 +21,7 @@
 // the host and of the write to storage. All ranks of a node write at the same time and share
 // `bandwidth`. With `sync`, the devices wait for the copy and the write. With `async`, the devices
 // wait for the copy, and for an unfinished write of the previous save. Replicated states are saved
-// by their first rank; with hybrid sharding, one copy is saved.
+// by the first rank that stores them; with hybrid sharding, one copy is saved.
 namespace stepcast::lowering {
 
 class DataLoadingAndSaving {

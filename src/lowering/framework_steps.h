@@ -254,10 +254,10 @@ program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOp
 //    all-reduce.
 //  * zero_stage 1: no DDP. After the last backward, all FP32 gradients are all-reduced at once.
 //    ZeroDistributedOptimizer divides every tensor into one slice per rank. (For uneven tensors,
-//    some slices are one element shorter; here, the last ranks have fewer elements.) Updated slices
-//    are packed and gathered. PyTorch's all_gather of lists has memory for the list and for the
-//    received data. Each rank's part is copied to the list, then tensor by tensor to the
-//    parameters.
+//    some slices are one element shorter; in this model, the last ranks have fewer elements.)
+//    Updated slices are packed and gathered. PyTorch's all_gather of lists allocates memory for the
+//    list and for the received data. Each rank's part is copied to the list, then tensor by tensor
+//    to the parameters.
 //  * The optimizer updates FP32 values, and each tensor is copied to its 16-bit parameter. Then the
 //    FP32 gradients are set to zero. The all-reduce of the loss, a single number, is not modeled.
 //  * Gradients of tied tensors are summed together with the replicas' gradients: gradients of an

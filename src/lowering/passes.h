@@ -28,8 +28,8 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parall
 
 // A check word in the data flow of passes. Each rank has a 32-bit word per micro-batch. Received
 // messages and collectives inside layers change the word. Messages to other ranks contain the word,
-// and the gradients depend on it. A missing, late or misdirected message or collective therefore
-// changes the parameters.
+// and the gradients depend on the word. A missing, late or misdirected message or collective
+// therefore changes the parameters.
 //
 // All-gathers and messages transfer the word itself. Sums transfer small integers derived from the
 // word, whose sum is exact. Without a data flow, or without communication inside passes, all

@@ -24,7 +24,7 @@ enum class MessageStyle : std::uint8_t {
   // Each direction has a separate stream and communicator. A pass's receive is posted before the
   // preceding pass runs, and nothing waits for a send. Used by the reference framework and by
   // Megatron-LM with overlapped messages. PyTorch uses this style with several chunks per stage,
-  // but with one communicator for all messages, on which receives are in the order of the sends.
+  // but all messages share one communicator, which receives in the order of the sends.
   kOverlapped,
   // One exchange at a time, on the pipeline's communicator. The compute stream waits for the
   // exchange. Three kinds of programs use this style:

@@ -153,7 +153,7 @@ class TrainingStep {
     std::size_t first_kernel = 0, last_kernel = 0;  // operations on the compute stream
     std::size_t first_beside = 0;  // first kernel of the second lane; may be past the end
   };
-  // The entries of a layer work in the program's tables. Layers with the same work run one at a
+  // The entries for a layer's work in the program's tables. Layers with the same work run one at a
   // time, so they share temporary buffers.
   struct Work {
     OperationEntries forward, recompute, backward, backward_input, backward_weight;

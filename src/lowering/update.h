@@ -46,7 +46,8 @@ struct UpdateKernel {
 //    all gradients, norms of the tensors, moments and update (which overwrites the gradient), norms
 //    of updates, parameters. In fp16, the gradient scaler first checks for infinities.
 //  * single: the same sequence, separately for each tensor (foreach=False). UpdateKernels is then
-//    called for each tensor. Root and denominator are two temporaries in all releases.
+//    called for each tensor. In this sequence, root and denominator are two temporaries in all
+//    releases of torch.
 //
 // FP32 master weights, if present, are updated: the gradient is read in its own type, and the
 // parameters are written by a cast. With fp16_remainder, the 16-bit parameters contain one half of
@@ -115,8 +116,8 @@ void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
 //   - kDion (dion/muon.py of microsoft/dion@0c205499): a batch has as many matrices of one shape as
 //     there are ranks. An all-to-all sends each rank one complete matrix, and another all-to-all
 //     sends the rows back, with three batches in flight. Incomplete batches are padded. Experts are
-//     not exchanged, because each rank has complete matrices of its experts. Kernels other than the
-//     matrix multiplications are compiled.
+//     not exchanged, because each rank has complete matrices of its experts. All kernels except
+//     matrix multiplications are compiled (torch.compile).
 UpdatedTensors WriteMuonUpdate(TrainingStep& step, const plan::Training& training,
                                const UpdatedTensors& updated,
                                std::span<const program::BufferUse> uses);

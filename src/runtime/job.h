@@ -56,7 +56,7 @@ std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
 
 // A job whose ranks are threads of this process, for runs without a launcher.
 
-// Creates one job for each rank, indexed by rank. Each job is for one thread. The destruction of a
+// Creates one job for each rank, indexed by rank. Each thread uses one job. The destruction of a
 // job announces that its rank has ended: ranks that wait for this rank, now or later, get a Failure
 // with this rank.
 std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks);

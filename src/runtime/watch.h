@@ -50,8 +50,9 @@ class Watch {
   // run afterwards.
   using End = std::function<void(int status, const std::string& sentence)>;
 
-  // Creates the watch of one rank of several processes. All ranks of the job call this function.
-  // `places` are the placements of all ranks. The watch must be the only user of `mailbox`.
+  // Creates the watch of one rank, if each rank is a process. All ranks of the job call this
+  // function. `places` are the placements of all ranks. The watch must be the only user of
+  // `mailbox`.
   static std::unique_ptr<Watch> OverProcesses(const std::vector<Place>& places, int rank,
                                               std::unique_ptr<messaging::Mailbox> mailbox,
                                               const WatchOptions& options, End end);

@@ -26,8 +26,8 @@ namespace stepcast::runtime::cuda {
 // A caching allocator with the rules of PyTorch's allocator (c10/cuda/CUDACachingAllocator.cpp).
 // Memory comes from the device in segments, which are divided into blocks. A released block goes to
 // the free list of the stream on which it was allocated, so that later steps need no device
-// allocations. A block can be reused in host order, because later work on the same stream runs
-// later.
+// allocations. The host can reuse a released block at once, because later work on the same stream
+// runs later.
 
 // A source of segments: cudaMalloc, or a fake in tests.
 class Segments {
