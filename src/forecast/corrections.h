@@ -43,7 +43,8 @@ std::string Sentence(const UnknownHost& unknown);
 
 // Widens the forecast's range if the framework's host costs are unknown and the host may limit the
 // step time. The upper end becomes the step time with the highest known host costs
-// (Forecast::unknown_host). Has no effect with measured runs, which include the host's time.
+// (Forecast::unknown_host). Similar measured runs reduce the widening, because measured runs
+// include the host's time. An equal run removes the widening.
 void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Program& program,
                         const StepCounts& counts, const cost::Prices& prices, Forecast& forecast);
 

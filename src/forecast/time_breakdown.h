@@ -12,8 +12,8 @@
 
 namespace stepcast::forecast {
 
-// A span within an interval of a timeline in which a kernel runs, on any stream. Usually, one
-// kernel runs at a time.
+// A time span in which a kernel runs on any stream, cut at the ends of an interval of a timeline.
+// Usually, one kernel runs at a time.
 
 struct KernelSpan {
   Time start, end;  // start and end are within the interval

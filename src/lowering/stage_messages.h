@@ -118,7 +118,7 @@ class StageMessages {
   }
 
   // Call these functions around a pass, in this order. AwaitInput waits for the pass's input. Call
-  // it immediately before the pass's first kernel, so that other streams do not wait.
+  // AwaitInput immediately before the pass's first kernel, so that other streams do not wait.
   void BeforePass(std::size_t pass);
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);

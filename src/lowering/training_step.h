@@ -287,9 +287,9 @@ class TrainingStep {
     int layer;
     const OperationEntries& entries;
     const std::vector<model::Operation>& operations;
-    // The kind of list; at most one is true. `forward`: the layer's forward list. `weights`: the
-    // weight part of backward. `backward`: complete backward, or its input part. If all are false,
-    // the list is recomputed.
+    // The kind of list; at most one of these members is true. `forward`: the layer's forward list.
+    // `weights`: the weight part of backward. `backward`: complete backward, or its input part. If
+    // all are false, the list is recomputed.
     bool forward, weights, backward;
     bool begins, ends;  // whether the list is the first or last list of the stage's pass
     bool hands_on;      // the list ends with a collective whose result is sent

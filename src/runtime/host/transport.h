@@ -63,8 +63,8 @@ class Transport {
                                                  const std::vector<int>& ranks) = 0;
 
   // Announces that this rank stops communicating. Ranks that wait for this rank get a Failure with
-  // the reason if the transport can notify them. With MPI, they wait until the run is ended.
-  // Thread-safe.
+  // the reason if the transport can notify them. With MPI, waiting ranks continue to wait until the
+  // run ends. Thread-safe.
   virtual void Abandon(const std::string& why) = 0;
 
   // Returns a text such as "threads of one process" or "Open MPI ...".
