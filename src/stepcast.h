@@ -75,7 +75,7 @@ struct Sweeping {
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary);
 
 // The question of a search, with the options of the command `plan`. The function Plan ignores
-// `scenario` and `set`, because its input contains them.
+// `scenario` and `set`, because the function's input contains both.
 using study::PlanQuestion;
 struct Planning {
   std::vector<SweepRow> best;  // empty if no plan fits

@@ -164,9 +164,7 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
   }
   amount += (part * unit->size + scale / 2) / scale;
   if (amount > std::numeric_limits<std::int64_t>::max()) {
-    return Error(fmt::format("{} {} a smaller number, because the number is too large: {}",
-                             dimension.noun, dimension.verb, Quoted(text)),
-                 WriteFor(dimension));
+    return Error(fmt::format("the number is too large: {}", Quoted(text)), WriteFor(dimension));
   }
   return static_cast<std::int64_t>(amount);
 }

@@ -97,10 +97,11 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 //
 // The double binary tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth
 // broadcast, reduction and scan") has two trees over the ranks, for half of the buffer each. A rank
-// is an inner node in at most one tree, and a leaf in the other tree. As an inner node, it receives
-// S/2 from each of two children and sends S/2 to its parent. As a leaf, it sends S/2 to its parent.
-// The reduction therefore sends S and receives S, and so does the broadcast of the result.
-// Pipelined over the depth of the trees, this is 2 S on a link and two traversals of the tree.
+// is an inner node in at most one tree, and a leaf in the other tree. An inner node receives S/2
+// from each of two children and sends S/2 to its parent. A leaf sends S/2 to its parent. The
+// reduction therefore sends S and receives S, and so does the broadcast of the result. If chunks
+// are pipelined over the depth of the trees, a link transfers 2 S, and the latency is two
+// traversals of the tree.
 //
 // Flat cluster: exactly these formulas, with depth = ceil(log2 N), the link's latency per step, and
 // the link's bandwidth B. The profile is not used.
@@ -149,13 +150,13 @@ double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 //   exchanges, which do not use the ring: FastestExchangeTimes
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
-// Returns a lower bound for measured times. On a flat cluster and for exchanges, it is
-// BandwidthBound. On a real topology, switches may reduce and copy. The bound is then the time of
-// the data that each rank, or each of several nodes, must send over raw bandwidth: (N - 1) / N x S
+// Returns a lower bound for measured times. On a flat cluster and for exchanges, the bound is
+// BandwidthBound. On a real topology, switches may reduce and copy. The bound is then the time at
+// raw bandwidth for the data that each rank, or each of several nodes, must send: (N - 1) / N x S
 // or (n - 1) / n x S, or S for broadcast and reduce.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
-// Returns the modeled price of a collective. Requires path.ranks = 1, or path.ring_bandwidth > 0
+// Returns the modeled price of a collective. If path.ranks > 1, requires path.ring_bandwidth > 0
 // and `links`, which may be null for a flat path.
 CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
                                         const topology::CommunicationPath& path,

@@ -400,7 +400,7 @@ double BestProductRate(const Kernel& kernel, const KernelSetting& setting) {
 
 Demand PriceGivenKernel(const Kernel& kernel) {
   STEPCAST_CHECK(kernel.kind == KernelKind::kGiven,
-                 "only a kernel with a fixed duration can have this duration as its cost");
+                 "only a kernel of kind kGiven has a fixed duration");
   Demand demand;
   demand.work = kernel.given;
   demand.provenance = Provenance::kGiven;

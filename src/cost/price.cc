@@ -281,12 +281,12 @@ class KernelPricer {
 
   void RefuseKernel(const Kernel& kernel) {
     if (!pricing_.scenario.gpu) {
-      pricing_.Report("cost.no-gpu", pricing_.scenario.cluster_location,
-                      fmt::format("without a GPU type, stepcast can simulate only layer lists, "
-                                  "because the time of the kernel {} is unknown",
-                                  kernel.name),
-                      "add a GPU type to the cluster ('gpu: h100-sxm'), or describe the model as a "
-                      "list of layers with times");
+      pricing_.Report(
+          "cost.no-gpu", pricing_.scenario.cluster_location,
+          fmt::format("the cluster has no GPU type, so the time of the kernel {} is unknown",
+                      kernel.name),
+          "add a GPU type to the cluster ('gpu: h100-sxm'), or describe the model as a "
+          "list of layers with times");
     } else {
       pricing_.Report(
           "cost.no-kernel-costs", pricing_.profile,

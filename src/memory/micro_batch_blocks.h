@@ -38,8 +38,8 @@ class LongerPeriods {
   // because a comparison takes about as long as the replay of a period.
   bool looks() const { return left_ > 0 && number_ <= kLooks && !repeats_; }
   // Compares the state after the current period with earlier states. `left_behind` is the state
-  // that affects later periods. Its times and micro-batches must be relative to the end of the
-  // current period, so that the states of two periods can be equal.
+  // that affects later periods. The times and micro-batches in this state must be relative to the
+  // end of the current period, so that the states of two periods can be equal.
   void Look(std::vector<std::int64_t> left_behind) {
     const auto as_before = std::find(seen_.begin(), seen_.end(), left_behind);
     repeats_ = as_before != seen_.end();

@@ -172,7 +172,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
   const auto first_party = static_cast<std::uint32_t>(parties_.size());
   const int ranks = job.calls.front()->list().ranks();
   STEPCAST_CHECK(job.orders.empty() || static_cast<int>(job.orders.size()) == ranks,
-                 "an order of calls must exist for all ranks of a job, or for no rank");
+                 "either all ranks of a job must have an order of calls, or no rank");
   for (int rank = 0; rank < ranks; ++rank) {
     Party party{.job = number, .participant = rank};
     if (job.orders.empty()) {

@@ -239,7 +239,7 @@ struct Program {
   std::vector<Instruction> step{};
 
   // The effects of the operations on the values of training. Empty unless lowering was asked to
-  // write it.
+  // write the effects.
   DataFlow data_flow{};
 
   // The stream of the training computation, which determines phases. The number of this stream is

@@ -30,9 +30,9 @@ struct HashedLeaves {
 // any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
 // Each connection is on each of the leaf's `uplinks` with the same probability.
 //
-// Exact up to 4096 connections x uplinks per leaf. Beyond that, uplinks are treated as independent.
-// The result is then at most 1.5 % too low for one leaf, and at most 0.1 % too low for sixteen
-// leaves. These errors were found with 128 connections over 16 or 32 uplinks, and with 64
+// Exact up to 4096 connections x uplinks per leaf. Beyond this limit, uplinks are treated as
+// independent. The result is then at most 1.5 % too low for one leaf, and at most 0.1 % too low for
+// sixteen leaves. These errors were found with 128 connections over 16 or 32 uplinks, and with 64
 // connections over 64 uplinks. Requires uplinks >= 1 and part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
 
