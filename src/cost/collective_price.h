@@ -33,10 +33,10 @@ struct TableTime {
 // calibration::Check.
 TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);
 
-// A lower bound for the time of an algorithm on the raw links of a group: N ranks on n nodes, k
-// ranks per node, and S bytes as in nccl-tests. The table has the bytes over the links inside a
-// node (per rank) and between nodes (per node). The last column is the number of links that a byte
-// crosses in sequence.
+// A lower bound for the time of an algorithm on the raw links of a group. The group has N ranks on
+// n nodes, with k ranks per node, and S bytes as in nccl-tests. The table has the bytes over the
+// links inside a node (per rank) and between nodes (per node). The last column is the number of
+// links that a byte crosses in sequence.
 //
 //  algorithm          inside, of S         between, of S     one after another
 //  ring all-reduce    2 (N - 1) / N        2 (N - 1) / N     2 (N - n) inside, 2 (n - 1) between
@@ -96,9 +96,9 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 // Reduce-scatter and all-gather have no tree algorithm and always run as rings.
 //
 // The double binary tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth
-// broadcast, reduction and scan") has two trees over the ranks, for half of the buffer each. A rank
-// is an inner node in at most one tree, and a leaf in the other tree. An inner node receives S/2
-// from each of two children and sends S/2 to its parent. A leaf sends S/2 to its parent. The
+// broadcast, reduction and scan") has two trees over the ranks. Each tree sends half of the buffer.
+// A rank is an inner node in at most one tree, and a leaf in the other tree. An inner node receives
+// S/2 from each of two children and sends S/2 to its parent. A leaf sends S/2 to its parent. The
 // reduction therefore sends S and receives S, and so does the broadcast of the result. If chunks
 // are pipelined over the depth of the trees, a link transfers 2 S, and the latency is two
 // traversals of the tree.

@@ -76,11 +76,11 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 // Matrix multiplications with rows that are not a multiple of 16 bytes, such as an output layer
 // over a vocabulary of 50,257.
 //
-// Tensor cores load 16 bytes at a time (8 numbers of 16 bits). For other rows of an operand or of
-// the result, a library must use kernels that load and store 4 or 2 bytes at a time. These kernels
-// have no asynchronous copies (NVIDIA, "Matrix Multiplication Background User's Guide", section
-// 2.2). A kernel is compiled for one alignment of all three matrices, so the rows of the result can
-// also matter.
+// Tensor cores load 16 bytes at a time (8 numbers of 16 bits). For other rows of an operand or
+// result, a library must use kernels that load and store 4 or 2 bytes at a time. These kernels have
+// no asynchronous copies (NVIDIA, "Matrix Multiplication Background User's Guide", section 2.2). A
+// kernel is compiled for one alignment of all three matrices, so the rows of the result can also
+// matter.
 //
 // On an H100, cuBLAS 13.1 runs the forward pass for 50,257 words, whose operands are aligned, with
 // cutlass_75_tensorop ... align1. This pass takes seven times as long as for 50,264 words. Earlier

@@ -76,9 +76,9 @@
 // ignores some bottlenecks (for example, a narrow spine). The tuner's latency is at least the
 // latency of a message along the links.
 //
-// Without RDMA (Transport::kSockets), each of NCCL's channels uses its own TCP connections, which
-// have a maximum rate, and data pass through host memory on both nodes. A transfer therefore takes
-// at least the time of the connections of its channels. If the topology specifies the bandwidth of
+// Without RDMA (Transport::kSockets), each of NCCL's channels uses separate TCP connections, which
+// have a maximum rate. Data pass through host memory on both nodes. A transfer therefore takes at
+// least the time of the connections of its channels. If the topology specifies the bandwidth of
 // host memory, a transfer also takes at least eight passes over host memory per byte that a node
 // sends. NCCL's choice ignores these limits. With trees, a node sends over two connections at a
 // time, to its parent and to its children.
@@ -87,8 +87,8 @@
 // topology's rings do not model relays, so the links inside the node are no lower bound.
 //
 // Shares: a collective reserves one multiprocessor per channel from launch to end. Rings and trees
-// access 3 bytes of device memory per byte that a rank sends: received data are written to a
-// buffer, read, and combined with or copied to the rank's data. With reduction in a switch, they
+// access 3 bytes of device memory per byte that a rank sends. Received data are written to a
+// buffer, read, and then added to the rank's data or copied there. With reduction in a switch, they
 // access 2 bytes per byte of the buffer. The shares of links follow from the bytes on each link.
 namespace stepcast::cost {
 
@@ -146,8 +146,8 @@ class NcclPricer {
   // Returns the price by the law only, without curves.
   std::optional<CollectivePrice> PriceByLaw(const Asked& asked);
 
-  // NCCL's choice for a collective, and the fastest possible choice. Both are priced by the law,
-  // because curves exist only for NCCL's own choices. kLeastFaster is the smallest reported
+  // NCCL's choice for a collective, and the fastest possible choice. Both choices are priced by the
+  // law, because curves exist only for NCCL's own choices. kLeastFaster is the smallest reported
   // advantage: the law's median error on held-back measurements (`validate collectives`, without
   // curves).
   static constexpr double kLeastFaster = 0.09;

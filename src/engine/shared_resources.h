@@ -58,13 +58,13 @@ namespace stepcast::engine {
 //   or to n log n if levels differ.
 //
 // Numbers
-//   Shares are multiples of 2^-24 and rates multiples of 2^-38, rounded down (a share above 1 is
-//   rounded up, so that it still bounds its activity's rate). Remaining work is exact, in units of
-//   2^-38 ps. Ends are rounded up to a picosecond. Therefore an uncontended activity ends at
-//   exactly start + work, no work is lost or gained when rates change, no resource is used beyond
-//   its capacity, and no end is too early. Rounding a rate x down delays an end by less than
-//   4e-12 / x of the time at this rate: for a second at a rate near 1, by less than 4 ps.
-//   There is no floating point, so every machine computes the same result.
+//   Shares are multiples of 2^-24, and rates are multiples of 2^-38. Both numbers are rounded down, but a
+//   share above 1 is rounded up, so that it still bounds its activity's rate. Remaining work is
+//   exact, in units of 2^-38 ps. Ends are rounded up to a picosecond. Therefore, an uncontended
+//   activity ends at exactly start + work, and no work is lost or gained when rates change. No
+//   resource is used beyond its capacity, and no end is too early. Rounding a rate x down delays an
+//   end by less than 4e-12 / x of the time at this rate: for a second at a rate near 1, by less
+//   than 4 ps. There is no floating point, so every machine computes the same result.
 //
 // Usage: activities and resources are numbers below those passed to Reset. Call Start and Finish
 // for everything that starts and finishes at one time, then Settle. moved() then lists the

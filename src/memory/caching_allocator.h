@@ -64,7 +64,7 @@ class CachingAllocator {
     bool expandable_segments = false;
   };
 
-  // A live block. The number is invalid after the block is freed.
+  // A live block. The number of a block is invalid after the block is freed.
   using Block = std::uint32_t;
   static constexpr Block kNoBlock = static_cast<Block>(-1);
 

@@ -91,9 +91,9 @@ struct ExchangeTime {
 // Links: inside a node, the load is summed per link, and the busiest link determines the transfer
 // time. Between nodes, a message arrives at the receiver's own card. If NVLink connects the sender
 // to the GPU at the receiver's position in the sender's node, the message leaves through that GPU's
-// card (PXN). Otherwise, it leaves through the sender's own card. The CPU handles network messages
-// one after another (1 us each, on AMD 2 us: src/graph/tuning.cc of NVIDIA/nccl), which limits many
-// small messages.
+// card (PXN). Otherwise, the message leaves through the sender's own card. The CPU handles network
+// messages one after another (1 us each, on AMD 2 us: src/graph/tuning.cc of NVIDIA/nccl), which
+// limits many small messages.
 //
 // Channels: inside a node, a channel is at most as fast as the ring channels measured by NCCL's
 // authors (bandwidth.h). This limit matters for messages with few channels.

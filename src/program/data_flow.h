@@ -99,9 +99,9 @@ enum class EffectKind : std::uint8_t {
   // Multiplies the target by the factor that reduces a norm to at most `scale`. The source is one
   // FP32 number: the square of the norm.
   kClip,
-  // Sets the target, a check word of 32 bits that is stored as one FP32 number, to a hash of the
-  // check words in `source` and `states` and of first_element. Without a source, the hash is of
-  // step, micro-batch and batch_part (the part of the batch on which the rank trains). A
+  // Sets the target to a hash of three values: the check words in `source` and in `states`, and
+  // first_element. A check word has 32 bits and is stored as one FP32 number. Without a source, the
+  // hash is of step, micro-batch and batch_part (the part of the batch on which the rank trains). A
   // micro-batch's check word is sent from stage to stage and through collectives.
   kMix,
   // A collective over the instruction's communicator. Sizes are counted as in NCCL; `elements` is

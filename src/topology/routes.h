@@ -41,8 +41,8 @@ struct Share {
 };
 
 // A route from one device to another. If several routes are equally short, all are used. The
-// traffic on each route is proportional to the bandwidth of its last link that is not common to all
-// routes, such as the link to an NVSwitch plane.
+// traffic on a route is proportional to the bandwidth of the route's last link that is not common
+// to all routes. An example is the link to an NVSwitch plane.
 struct Route {
   Distance distance;
   bool nvlink = true;  // uses only NVLink
