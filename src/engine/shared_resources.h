@@ -58,7 +58,7 @@ namespace stepcast::engine {
 //   or to n log n if levels differ.
 //
 // Numbers
-//   Shares are multiples of 2^-24, and rates are multiples of 2^-38. Both numbers are rounded down, but a
+//   Shares are multiples of 2^-24, and rates are multiples of 2^-38. Both are rounded down, but a
 //   share above 1 is rounded up, so that it still bounds its activity's rate. Remaining work is
 //   exact, in units of 2^-38 ps. Ends are rounded up to a picosecond. Therefore, an uncontended
 //   activity ends at exactly start + work, and no work is lost or gained when rates change. No
