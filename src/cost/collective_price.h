@@ -103,8 +103,8 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 // are pipelined over the depth of the trees, a link transfers 2 S, and the latency is two
 // traversals of the tree.
 //
-// Flat cluster: exactly these formulas, with depth = ceil(log2 N), the link's latency per step, and
-// the link's bandwidth B. The profile is not used.
+// Flat cluster: exactly the formulas of the table, with depth = ceil(log2 N), the link's latency
+// per step, and the link's bandwidth B. The profile is not used.
 //
 // Real topology with devices other than CUDA devices (for CUDA devices, see nccl_price.h): hop by
 // hop, like NCCL's Simple protocol (NVIDIA/nccl 2.30.7, src/graph/tuning.cc), with the profile's

@@ -39,9 +39,9 @@ enum class Resource : std::uint8_t {
   kScaleUp,   // outgoing traffic over NVLink or PCIe to the GPUs of the node
   kNetwork,   // outgoing traffic over the GPU's part of the node's NICs
   kHostLink,  // PCIe between host and device
-  // Incoming traffic over the links of kScaleUp and kNetwork. Only messages of exchanges use these
-  // resources. Collectives receive as much as they send, so their outgoing share represents both
-  // directions.
+  // Incoming traffic over the links of kScaleUp and kNetwork. Only messages of exchanges use the
+  // resources for incoming traffic. Collectives receive as much as they send, so their outgoing
+  // share represents both directions.
   kScaleUpIn,
   kNetworkIn,
   // Single links that several groups use (priced_machine.h): first the links in the node, then the

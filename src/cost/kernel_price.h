@@ -83,8 +83,9 @@ namespace stepcast::cost {
 
 // The conditions in which a tiled matrix multiplication runs. One kernel may multiply for all
 // experts of a rank. The tiles of all experts are then in the same waves, k is not divided, and the
-// rate is the fraction `grouped` of the tiles' rate. On Hopper and Blackwell with HBM, this kernel
-// reads weights at 0.85 of the memory's bandwidth, or at memory_efficiency if this is higher.
+// rate is the fraction `grouped` of the tiles' rate. On Hopper and Blackwell with HBM, the grouped
+// kernel reads weights at 0.85 of the memory's bandwidth, or at memory_efficiency if this is
+// higher.
 
 struct TileSetting {
   const calibration::GemmTiling& tiling;

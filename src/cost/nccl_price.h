@@ -80,8 +80,8 @@
 // have a maximum rate. Data pass through host memory on both nodes. A transfer therefore takes at
 // least the time of the connections of its channels. If the topology specifies the bandwidth of
 // host memory, a transfer also takes at least eight passes over host memory per byte that a node
-// sends. NCCL's choice ignores these limits. With trees, a node sends over two connections at a
-// time, to its parent and to its children.
+// sends. NCCL's choice ignores the limits of TCP connections and host memory. With trees, a node
+// sends over two connections at a time, to its parent and to its children.
 //
 // If only some pairs of GPUs have direct NVLinks, NCCL relays data through other GPUs. The
 // topology's rings do not model relays, so the links inside the node are no lower bound.
@@ -124,7 +124,7 @@ struct Asked {
   const topology::CommunicationPath& path;
   const GroupShape& shape;  // shape of the group of `path`
 
-  // Returns the same query with other links.
+  // Returns a copy of the query with other links.
   Asked On(const topology::CommunicationPath& links) const { return {kind, bytes, links, shape}; }
 };
 

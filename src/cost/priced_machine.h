@@ -35,7 +35,7 @@ class GroupLoads {
   struct Load {
     // The index of the link. Links with the same name have the same index in all clusters.
     std::uint32_t link = 0;
-    std::string_view name;  // the name in the network
+    std::string_view name;  // the link's name in the network
     bool scale_up = false;  // true: a link between GPUs of a node; false: a link to the network
     double busy = 0;        // seconds per byte of the collective, for all groups
   };

@@ -27,9 +27,9 @@ namespace stepcast::network {
 // Large rings: a chain of messages moves around the ring. The chain has K = 2 (n - 1) L steps (half
 // of that for reduce-scatter and all-gather) of S slices each. A step takes the longer of the move
 // to the next rank (latency + d) and the wait for the S previous slices at the same rank (S x d).
-// The remaining slices of every loop are added. With equal latencies a and bandwidths B, the time
-// is 2 (n - 1) (a + S_total / (n B)), as in the textbook. The longest chain over n start ranks is
-// found by sums over the ring.
+// The time of each loop's remaining slices is added. With equal latencies a and bandwidths B, the
+// time is 2 (n - 1) (a + S_total / (n B)), as in the textbook. The longest chain over n start ranks
+// is found by sums over the ring.
 
 struct AnalyticTime {
   Time total{};

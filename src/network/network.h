@@ -265,7 +265,7 @@ class Network::Router {
   // the fractions on these links.
   std::vector<double> arriving_, parts_;
   std::vector<int> links_;
-  std::vector<std::size_t> ways_;  // in the order of their links
+  std::vector<std::size_t> ways_;  // indices in links_, sorted by link
 };
 
 }  // namespace stepcast::network

@@ -243,8 +243,8 @@ struct Program {
   // write the effects.
   DataFlow data_flow{};
 
-  // The stream of the training computation, which determines phases. The number of this stream is
-  // always 0.
+  // The stream of the training computation, which determines phases. This compute stream always has
+  // the number 0.
   static constexpr std::uint16_t kComputeStream = 0;
 
   std::string NameOf(const Buffer& buffer) const { return Text(buffer.name); }
