@@ -79,8 +79,7 @@ class CommunicationPricer {
     }
     const auto busy = machine_.shared_links.Of(uses);
     if (!busy) {
-      pricing_.Report("cost.no-network", pricing_.scenario.cluster_location,
-                      fmt::format("there are no links for collectives: {}", busy.error().message),
+      pricing_.Report("cost.no-network", pricing_.scenario.cluster_location, busy.error().message,
                       busy.error().hint);
       return;
     }
