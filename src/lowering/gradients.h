@@ -37,7 +37,7 @@ struct Bucket {
 // Divides tensors into buckets by PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp,
 // compute_bucket_assignment_by_size). A bucket is closed when its size reaches the limit, so it may
 // exceed the limit by one tensor. The first bucket has a separate limit. With a limit of 0 B, each
-// tensor is a bucket. The buckets refer to `order`.
+// tensor is a bucket. The buckets point into `order`.
 std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int> order,
                                   std::int64_t bytes_per_element, Bytes first_limit, Bytes limit);
 
@@ -181,7 +181,7 @@ class DummyGradients {
 
  private:
   struct OfOutputLayer {
-    Range dummy;  // empty for other tensors
+    Range dummy;  // empty unless the output layer has this matrix
     bool exists = false;
   };
   void KeepOneForEachShape();
@@ -237,7 +237,8 @@ class LocalGradients {
 // core/distributed/finalize_model_grads.py):
 //  * embeddings tied to the output layer: over the first and the last pipeline stage;
 //  * with sequence parallelism, tensors applied to a rank's part of the tokens: over the
-//    tensor-parallel ranks. The gradients to sum are packed into one buffer and unpacked afterward.
+//    tensor-parallel ranks. The gradients are packed into one buffer before the sum and unpacked
+//    afterward.
 //
 // Without tied tensors, all functions do nothing.
 class TiedGradients {
@@ -247,8 +248,8 @@ class TiedGradients {
   // Returns whether the gradients of `tensor`, an index in this stage's model, are summed over
   // stages.
   bool Has(int tensor) const;
-  // Returns whether this rank includes the tensor in a sum over all parameters. Only one rank
-  // includes each tensor.
+  // Returns whether this rank includes the tensor in a sum over all parameters. Each tensor is
+  // included by exactly one rank.
   bool Counts(int tensor) const;
 
   void WritePrologue();

@@ -36,8 +36,8 @@ Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
                          std::span<const UpdatedTensor> tensors);
 
 // The state of a sharded unit on one rank: the rank's part of the parameters, of the optimizer's
-// arrays and, between backward and update, of the reduced gradients. The three parts have the same
-// layout.
+// arrays and, between backward and update, of the reduced gradients. Parameters, arrays and
+// gradients have the same layout.
 struct ShardedState {
   std::int64_t elements = 0;  // including padding
   Range parameters{}, optimizer{}, gradient{};

@@ -31,7 +31,7 @@ class PipelineStage {
   struct Chunk {
     int number = 0;                      // index among the chunks of all stages
     int first_layer = 0, end_layer = 1;  // indices in model()
-    bool first = true, last = true;      // whether it is the first or last chunk of all stages
+    bool first = true, last = true;      // whether the chunk is the first or last of the model
     int before = 0, behind = 0;          // the stages with the previous and the next chunk
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }

@@ -51,10 +51,10 @@ struct UpdateKernel {
 //
 // FP32 master weights, if present, are updated: the gradient is read in its own type, and the
 // parameters are written by a cast. With fp16_remainder, the 16-bit parameters contain one half of
-// the master weights and the optimizer the other half; both halves are read and written. Without
-// master weights, all operands have the parameters' type, and moments have the type
-// optimizer_state_dtype. The update of a layer list takes the time that the list specifies, scaled
-// to the fraction of the elements.
+// the bits of the master weights, and the optimizer contains the other half. Both halves are read
+// and written. Without master weights, all operands have the parameters' type, and moments have the
+// type optimizer_state_dtype. The update of a layer list takes the time that the list specifies,
+// scaled to the fraction of the elements.
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                         Version torch, std::int64_t elements);
 
@@ -86,16 +86,16 @@ struct UpdatedTensors {
 // same interface.
 
 // Writes the optimizer's kernels and their temporary tensors:
-//   - foreach: before the kernel that writes them, temporary tensors are allocated: one for each
-//     parameter, of the parameter's size, in the order of the parameters (empty_like in
+//   - foreach: one temporary tensor for each parameter is allocated before the kernel that writes
+//     the tensors, in the order of the parameters and with their sizes (empty_like in
 //     aten/src/ATen/native/cuda/ForeachUnaryOp.cu). The tensors are freed after the last kernel.
 //   - single: parameters are updated one after another. The root is freed when the next tensor
 //     begins. The denominator is freed when the next tensor's denominator is assigned to its name.
 //     At most three temporary tensors exist.
 //   - For optimizers of other libraries, see framework_update.cc.
 //
-// `uses` are the gradients read and the states written. `updates` are the effects of the last
-// kernel, which writes the parameters.
+// `uses` are the gradients that the kernels read and the states that they write. `updates` are the
+// effects of the last kernel, which writes the parameters.
 void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
                           const UpdatedTensors& updated, std::span<const program::BufferUse> uses,
                           std::span<const program::Effect> updates);
