@@ -249,7 +249,7 @@ class TiedGradients {
   // stages.
   bool Has(int tensor) const;
   // Returns whether this rank includes the tensor in a sum over all parameters. Each tensor is
-  // included by exactly one rank.
+  // included on exactly one rank.
   bool Counts(int tensor) const;
 
   void WritePrologue();

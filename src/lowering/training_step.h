@@ -149,10 +149,8 @@ class TrainingStep {
     // The operations at which the list's turns end (model::TurnEnds).
     std::vector<std::size_t> turn_ends{};
     std::vector<int> unfinished{};  // group operations that no operation in the list waits for
-    std::vector<model::ValueUse>
-        unreleased{};  // reads of communicated values, left for the next kernel
-    std::size_t first_kernel = 0,
-                last_kernel = 0;   // first and last operation on the compute stream
+    std::vector<model::ValueUse> unreleased{};      // reads left for the kernel after the list
+    std::size_t first_kernel = 0, last_kernel = 0;  // indices of compute-stream operations
     std::size_t first_beside = 0;  // first kernel of the second lane; may be past the end
   };
   // The entries for a layer's work in the program's tables. Layers with the same work run one at a
@@ -174,8 +172,8 @@ class TrainingStep {
     std::vector<std::pair<Index, model::ValueUse>> buffers{};
   };
 
-  // The state of the current pass during lowering. The instructions of a pair's two passes are
-  // written alternately.
+  // The state of a pass during lowering. The instructions of a pair's two passes are written
+  // alternately.
   struct PassProgress {
     std::size_t pass = 0;  // index in the stage's passes
     std::int64_t micro_batch = 0;
@@ -374,7 +372,7 @@ class TrainingStep {
   // parameters. The list is empty if no layer has untrained parameters.
   std::vector<Index> frozen_;
   std::vector<std::int64_t> first_elements_;  // indexed by tensor
-  std::vector<int> layers_of_tensor_;         // number of contributions, by tensor
+  std::vector<int> layers_of_tensor_;         // number of gradient contributions, by tensor
   std::vector<Index> tied_contribution_;      // indexed by tensor: buffer; kNone: not tied
   std::vector<int> missing_;       // contributions missing in this micro-batch, by tensor
   std::vector<bool> contributed_;  // whether this pass has contributed, by tensor

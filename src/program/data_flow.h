@@ -101,8 +101,8 @@ enum class EffectKind : std::uint8_t {
   kClip,
   // Sets the target to a hash of three values: the check words in `source` and in `states`, and
   // first_element. A check word has 32 bits and is stored as one FP32 number. Without a source, the
-  // hash is of step, micro-batch and batch_part (the part of the batch on which the rank trains). A
-  // micro-batch's check word is sent from stage to stage and through collectives.
+  // hash depends on step, micro-batch and batch_part (the part of the batch on which the rank
+  // trains). A micro-batch's check word is sent from stage to stage and through collectives.
   kMix,
   // A collective over the instruction's communicator. Sizes are counted as in NCCL; `elements` is
   // the size of the full collective:
@@ -126,7 +126,7 @@ struct Effect {
   EffectKind kind = EffectKind::kMove;
   bool add = false;
   Elements target{}, source{};
-  Elements states{};              // kUpdate; kGradient and kMix: a check word, if set
+  Elements states{};              // kUpdate: optimizer states; kGradient, kMix: check word, if set
   std::int64_t state_stride = 0;  // kUpdate, elements
   std::int64_t elements = 0;
   std::int64_t first_element = 0;                     // kGradient, kMix
@@ -134,7 +134,7 @@ struct Effect {
   double scale = 1;                                   // kGradient, kMove, kSquares, kClip
   std::int64_t block = 0;                             // kMove; equals `elements` if the copy is
                                                       // contiguous
-  std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks
+  std::int64_t target_stride = 0, source_stride = 0;  // kMove: elements between starts of blocks
 };
 
 // Returns whether the first array of an update's states is a master copy: the arrays' type has more

@@ -15,10 +15,10 @@
 #include "src/parallel/group_layout.h"
 #include "src/program/data_flow.h"
 
-// The step program: what one rank submits to its device in one training step. Lowering writes it,
-// the validator checks it, the simulator runs it in virtual time, and the runtime runs it on
-// hardware. The program consists of streams, communicators, buffers and events, and has no notion
-// of ZeRO, buckets or layers.
+// The step program: what one rank submits to its device in one training step. Lowering writes the
+// program, and the validator checks it. The simulator runs the program in virtual time, and the
+// runtime runs it on hardware. The program consists of streams, communicators, buffers and events,
+// and has no notion of ZeRO, buckets or layers.
 //
 // Semantics
 //  * Host order. `prologue` is issued once, then `step` again and again, in order. The rank's CPU
@@ -39,14 +39,14 @@
 //    the latest record in host order, and is satisfied at once if there was none. A wait for an
 //    event of the previous step therefore orders two steps.
 //  * Buffers: kAllocate and kRelease take effect in host order, as in a caching allocator, not at
-//    device time. A buffer belongs to the stream it was allocated on. Another stream may use
-//    the buffer until kRelease on one condition: the owner's stream waits for that use, or
-//    kRecordStream names the other stream before the release. (With kRecordStream, the allocator
+//    device time. A buffer belongs to the stream it was allocated on. Another stream may use the
+//    buffer until kRelease if one of two conditions holds: the owner's stream waits for this use,
+//    or kRecordStream names the other stream before the release. (With kRecordStream, the allocator
 //    delays the reuse.)
 namespace stepcast::program {
 
-// The categories of memory. Buckets of gradients are gradients. The full parameters of a gathered
-// unit are communication.
+// The categories of memory. Buckets of gradients count as gradients. The full parameters of a
+// gathered unit count as communication.
 enum class Category : std::uint8_t {
   kParameter,
   kGradient,
@@ -72,9 +72,9 @@ enum class Opcode : std::uint8_t {
   kRecordEvent,    // operand: events
   kWaitEvent,      // operand: events; the stream waits
   kHostWaitEvent,  // operand: events; the host waits; no stream
-  kAllocate,       // operand: buffers; `stream` becomes its owner
+  kAllocate,       // operand: buffers; `stream` becomes the buffer's owner
   kRelease,        // operand: buffers; no stream
-  kRecordStream,   // operand: buffers; `stream` also uses it
+  kRecordStream,   // operand: buffers; `stream` also uses the buffer
 };
 
 enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
@@ -112,8 +112,7 @@ struct Stream {
 struct ProcessGroup {
   std::string name{};  // "data", "shard", "replica"
   std::vector<int> ranks{};
-  // The layout of the groups of all ranks; `ranks` is one of these groups. Empty: the other groups
-  // are unknown.
+  // The layout of all groups, of which `ranks` is one. Empty: the other groups are unknown.
   parallel::GroupLayout layout{};
 
   // Returns the position of a rank in the group, or -1 if the rank is not a member.
@@ -221,13 +220,13 @@ struct Instruction {
 };
 
 struct Program {
-  int rank = 0;  // the rank that `groups` belong to
+  int rank = 0;  // the rank whose process groups are in `groups`
   std::vector<Stream> streams{};
   std::vector<ProcessGroup> groups{};
   std::vector<Communicator> communicators{};
   std::vector<Event> events{};
   std::vector<Buffer> buffers{};
-  std::vector<Kernel> kernels{};          // distinct; operations refer to them
+  std::vector<Kernel> kernels{};          // distinct kernels, to which operations refer
   std::vector<Collective> collectives{};  // distinct
   std::vector<Exchange> exchanges{};      // distinct
   std::vector<Copy> copies{};

@@ -43,7 +43,7 @@ class ConcurrentSets {
   }
 
   // Removes all sets and profiles, which become invalid, if there are more than a few thousand
-  // sets. For owners that simulate many programs.
+  // sets. Owners that simulate many programs call this function to limit memory.
   void Trim();
   // Returns the number of times that Trim removed all sets.
   std::uint32_t cleared() const { return cleared_; }
@@ -79,7 +79,7 @@ class ConcurrentSets {
   std::deque<std::vector<Use>> uses_;  // [profile]
   std::map<std::vector<std::uint64_t>, Profile> profiles_;
   std::vector<Member> members_;
-  std::vector<std::uint32_t> first_member_;   // [set]; one more entry marks the end
+  std::vector<std::uint32_t> first_member_;   // [set]: first member; last entry: the end
   std::map<std::vector<Profile>, Set> sets_;  // profiles ascending
   std::vector<Edge> edges_;                   // open addressing
   std::size_t edge_count_ = 0;
