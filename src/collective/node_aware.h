@@ -10,7 +10,8 @@ namespace stepcast::collective {
 // messages between nodes are g times longer and g times fewer, and remain on one rail.
 //
 // With g ranks per node, rank m g + h is local rank h of node m. A rank has three lanes: send (to
-// its own node), forward (collects data for its rail and sends them to other nodes) and receive.
+// its own node), forward (collects data for the rank's rail and sends the data to other nodes) and
+// receive.
 class NodeAware final : public StepList {
  public:
   struct Options {

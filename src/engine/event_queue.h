@@ -30,7 +30,8 @@ namespace stepcast::engine {
 // kernel. Events with the same time need only two entries in the heap: the first event, and a list
 // of the other events (a burst). Each event of a burst is returned in constant time.
 //
-// Push and Pop take O(log n) and allocate only if the queue exceeds its maximum length so far.
+// Push and Pop take O(log n) time, and allocate memory only if the queue exceeds its maximum length
+// so far.
 template <typename Payload>
 class EventQueue {
   static_assert(std::is_trivially_copyable_v<Payload>);

@@ -116,16 +116,16 @@ class SharedResources {
   // Ends `activity`, at its end or before its end.
   void Finish(Activity activity);
 
-  // Computes rates and ends from `now` on. `now` must be the time of all starts and finishes since
-  // the last call.
+  // Computes rates and ends from `now` on. `now` must be the time of all calls of Start and Finish
+  // since the last call of Settle.
   void Settle(Time now);
 
   // Returns whether an activity was started or finished since the last Settle.
   bool unsettled() const { return unsettled_; }
 
   bool running(Activity activity) const { return activities_[activity].running; }
-  // Returns the end of the activity, which is correct unless another activity starts or finishes
-  // before. Call this function after Settle.
+  // Returns the end of the activity. The end may change if another activity starts or finishes
+  // earlier. Call this function after Settle.
   Time end(Activity activity) const { return activities_[activity].end; }
   // Returns the current rate of the activity. Call this function after Settle.
   double rate(Activity activity) const;
@@ -185,7 +185,7 @@ class SharedResources {
     std::uint64_t level = 0;
     std::uint32_t resource = 0;
   };
-  struct Later;  // orders a heap with the lowest level on top
+  struct Later;  // order of a heap with the lowest level on top
 
   void Change(std::uint32_t resource);
   void Reach(std::uint32_t resource);

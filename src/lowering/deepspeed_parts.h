@@ -59,7 +59,7 @@ class FlatGroups {
   std::span<const FlatGroup> all() const { return groups_; }
   std::size_t group_of(int tensor) const { return of_tensors_[static_cast<std::size_t>(tensor)]; }
   const FlatGroup& of(int tensor) const { return groups_[group_of(tensor)]; }
-  // Returns the offset, in elements, of a tensor in the flat tensor of its group.
+  // Returns a tensor's offset in the group's flat tensor, in elements.
   std::int64_t offset_of(int tensor) const { return offsets_[static_cast<std::size_t>(tensor)]; }
 
  private:
@@ -172,9 +172,9 @@ class DeepSpeedPartitions {
   // The rank's part of a group.
   struct State {
     Range parameters;
-    Pieces own;                   // see Own
+    Pieces own;                   // the pieces that the rank owns
     std::int64_t own_first = 0;   // offset of the rank's part in the flat tensor
-    std::int64_t kept_first = 0;  // see KeptOffset
+    std::int64_t kept_first = 0;  // offset of the part for KeptOffset
     Holding held;
   };
 

@@ -56,9 +56,10 @@ program::Program LowerWith(const scenario::Scenario& scenario, const LowerOption
 // order (torch/csrc/distributed/c10d/reducer.cpp, torch/nn/parallel/distributed.py, read at PyTorch
 // 2.6.0 and 2.14.1). The first iteration, with one bucket for all gradients, is not modeled.
 //
-//  * In the last micro-batch, a hook per parameter copies its gradient to the bucket's slot, scaled
-//    by 1 / ranks. A full bucket is all-reduced on the stream of the process group. Buckets are
-//    launched strictly in order, and one communicator runs them one after another.
+//  * In the last micro-batch, a hook per parameter copies the gradient to the parameter's slot in
+//    the bucket, scaled by 1 / ranks. A full bucket is all-reduced on the stream of the process
+//    group. Buckets are launched strictly in order, and one communicator runs them one after
+//    another.
 //  * Earlier micro-batches run under no_sync: gradients accumulate without communication. Without
 //    no_sync, every backward reduces. A bucket then contains the latest gradients plus the mean of
 //    earlier micro-batches, which is equal on all ranks. The mean over ranks is therefore the mean
@@ -198,11 +199,11 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //  * In a pipeline (torch/distributed/pipelining/stage.py), each chunk is a module with its own
 //    root. Parameters remain gathered after backward passes (set_reshard_after_backward), and no
 //    backward pass reduces (set_requires_gradient_sync). Full gradients are kept, as with
-//    accumulate_unsharded. After a chunk's last backward, its units' gradients are reduced one
-//    after another, the root's first, and the compute stream waits for them (_post_backward). If
-//    the schedule states when chunks are gathered (parallel/pipeline_schedule.h), all units of a
-//    chunk are copied in on the compute stream and gathered. The units are copied out before the
-//    chunk's next pass.
+//    accumulate_unsharded. After a chunk's last backward, the gradients of the chunk's units are
+//    reduced one after another, beginning with the root. The compute stream waits for these
+//    reductions (_post_backward). If the schedule states when chunks are gathered
+//    (parallel/pipeline_schedule.h), all units of a chunk are copied in on the compute stream and
+//    gathered. The units are copied out before the chunk's next pass.
 //  * The end of backward waits for the last reduction. Sharded gradients are freed after the update
 //    (zero_grad(set_to_none=True)).
 program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options);
@@ -237,10 +238,10 @@ program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptio
 //  * shard_group_size < data: several instances of the distributed optimizer, whose parts are
 //    all-reduced across instances (num_distributed_optimizer_instances).
 //  * optimizer_cpu_offload (megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py, for the
-//    complete optimizer): a rank's part of the gradients is copied to the host in FP32, its CPUs
-//    update the values, and the values are copied back before they are gathered. Copies are on the
-//    compute stream, and the CPUs have one optimizer. With overlap_cpu_optimizer_d2h_h2d, copies
-//    have separate streams, and each tensor has an optimizer that waits for its own copy.
+//    complete optimizer): a rank's part of the gradients is copied to the host in FP32, the host's
+//    CPUs update the values, and the values are copied back before they are gathered. Copies are on
+//    the compute stream, and the CPUs have one optimizer. With overlap_cpu_optimizer_d2h_h2d,
+//    copies have separate streams, and each tensor has an optimizer that waits for its own copy.
 program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // Hugging Face's nanotron (huggingface/nanotron: src/nanotron/trainer.py, helpers.py,
@@ -251,10 +252,10 @@ program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOp
 //  * FP32GradientAccumulator stores FP32 gradients of all parameters. After each backward, the
 //    16-bit gradients are added to the FP32 gradients tensor by tensor, in registration order, and
 //    freed.
-//  * zero_stage 0: the model is in PyTorch's DistributedDataParallel. In the last micro-batch, its
-//    hook processes each full bucket in order and adds its gradients to the FP32 gradients. The
-//    FP32 gradients are all-reduced, all tensors of the bucket in one group, while backward
-//    continues. At the end of backward, DDP copies the buckets back and waits for the last
+//  * zero_stage 0: the model is in PyTorch's DistributedDataParallel. In the last micro-batch, the
+//    hook of DDP processes each full bucket in order and adds the bucket's gradients to the FP32
+//    gradients. The FP32 gradients are all-reduced, all tensors of the bucket in one group, while
+//    backward continues. At the end of backward, DDP copies the buckets back and waits for the last
 //    all-reduce.
 //  * zero_stage 1: no DDP. After the last backward, all FP32 gradients are all-reduced at once.
 //    ZeroDistributedOptimizer divides every tensor into one slice per rank. (For uneven tensors,

@@ -53,7 +53,7 @@ struct GradientBucket {
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // indices of events
   int missing = 0;    // number of gradients that are not yet in the bucket
-  bool full = false;  // see GradientBuckets::LaunchInOrder
+  bool full = false;  // whether LaunchInOrder has marked the bucket as full
 };
 
 class GradientBuckets {
@@ -144,7 +144,7 @@ class GradientBuckets {
   Operations& operations_;
   std::vector<Channel> channels_;
   std::vector<GradientBucket> buckets_;
-  std::size_t launched_ = 0;   // see LaunchInOrder
+  std::size_t launched_ = 0;   // number of buckets that LaunchInOrder has launched
   std::vector<Place> places_;  // indexed by tensor
 };
 
@@ -202,8 +202,8 @@ class LocalGradients {
   // Adds buffers and kernels for gradients of `type`, without allocating memory.
   LocalGradients(TrainingStep& step, Operations& operations, DataType type);
 
-  // Allocates memory if needed, and declares the writes of the next kernel. Call this function
-  // before the kernel that computes the gradient from the parameters in `source`.
+  // Allocates memory if needed, and declares what the next kernel writes. Call this function before
+  // the kernel that computes the gradient from the parameters in `source`.
   void Write(int tensor, const program::Elements& source);
   // Returns the range that this micro-batch has written.
   const Range& Written(int tensor) const;

@@ -129,7 +129,8 @@ class ParameterCoordinator {
     Parameters wait{};      // needed now, and already in flight
     Parameters prefetch{};  // to request in advance
   };
-  // Returns the gathers and waits before the next visit. Call this function before each visit.
+  // Returns the parameters to gather, to wait for and to prefetch before the next visit. Call this
+  // function before each visit.
   Fetched Fetch();
   // Returns the parameters to free after the last fetched visit. Call this function after this
   // visit.
@@ -252,7 +253,7 @@ class PartitionedParameters : public PartitionedState {
   std::vector<Tensor> tensors_;    // indexed by tensor of the model
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
-  // The gathers, indexed by parameters and by whether secondary copies are gathered.
+  // All collectives, indexed by parameters and by whether secondary copies are gathered.
   std::map<std::pair<Parameters, bool>, Gather> gathers_;
   std::map<int, Gather*> in_flight_;
   // Pairs of an event and a number of freed elements, which the device may read until the event.

@@ -35,7 +35,8 @@ class PipelineStage {
     int before = 0, behind = 0;          // the stages with the previous and the next chunk
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  // Returns, for each layer of model(), the index that model::WorkOfLayers assigns to its work.
+  // Returns, for each layer of model(), the index that model::WorkOfLayers assigns to the layer's
+  // work.
   std::vector<int> WorkOfLayers(const model::WorkOptions& options) const;
   // Returns the index in model() of the first layer of each chunk, in the order of chunks().
   std::vector<int> ChunkBegins() const;
@@ -66,8 +67,8 @@ class PipelineStage {
   const std::vector<parallel::Action>& passes() const { return passes_; }
   // Returns, for each pass, whether it overlaps with the next pass, which is then a backward pass.
   const std::vector<bool>& begins_pair() const { return begins_pair_; }
-  // Returns the parameter passes (gathers, frees, reductions) before pass `index`. If `index` is
-  // passes().size(), returns the parameter passes after the last pass.
+  // Returns the parameter passes (which gather, free or reduce parameters) before pass `index`. If
+  // `index` is passes().size(), returns the parameter passes after the last pass.
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
   }

@@ -281,7 +281,7 @@ class ProgramBuilder {
     instruction.micro_batch = stamp_.micro_batch;
     instruction.label = stamp_.label;
   }
-  // Appends an instruction without uses.
+  // Appends an instruction that uses no buffers.
   void Emit(program::Opcode opcode, StreamId stream, Index operand) {
     Emit(opcode, stream, operand, {.first = taken_uses_, .count = 0});
   }

@@ -80,7 +80,7 @@ class StageMessages {
     // 1, each rank sends the complete message. Only for kBlocking.
     int parts = 1;
     int own_part = 0;
-    // A chunk of the stage, its message sizes, and the stages of its neighbors.
+    // A chunk of the stage, its message sizes, and the stages of the neighboring chunks.
     struct Chunk {
       bool first = true, last = true;  // whether the chunk is the first or last of the model
       int before = 0, behind = 0;
@@ -95,7 +95,7 @@ class StageMessages {
     // (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B). Only for kOverlapped.
     std::vector<bool> begins_pair{};
     std::vector<std::size_t> chunk_of{};  // indexed by pass: index in `chunks`
-    std::vector<int> slots{};             // indexed by pass: slot of its micro-batch's activations
+    std::vector<int> slots{};             // indexed by pass: slot of the micro-batch's activations
     std::vector<int> gradient_slots{};    // indexed by pass: slot of the received gradient
     // For each pass, the pass of this stage that receives the output. kNoPass: the output is sent
     // to another stage, or there is no output.
@@ -111,7 +111,7 @@ class StageMessages {
   void WritePrologue(std::vector<std::vector<Index>> inputs);
 
   // Returns whether the stream transfers messages that overlap with passes. The host must not wait
-  // for such a stream, because its peer may wait for this host (deadlock).
+  // for such a stream, because the stream's peer may wait for this host (deadlock).
   bool CarriesBeside(StreamId stream) const {
     return std::any_of(legs_.begin(), legs_.end(), [&](const Leg& leg) {
       return stream == leg.activations.stream || stream == leg.gradients.stream;
@@ -178,7 +178,8 @@ class StageMessages {
   const Stage::Chunk& ChunkOf(std::size_t pass) const {
     return stage_.chunks[stage_.chunk_of[pass]];
   }
-  // Returns the lane of the message that the pass receives or, if `receives` is false, sends.
+  // If `receives` is true, returns the lane of the message that the pass receives. Otherwise,
+  // returns the lane of the message that the pass sends.
   const Lane& LaneOf(std::size_t pass, bool receives) const;
 
   Index InputOf(std::size_t pass) const;
@@ -225,7 +226,7 @@ class StageMessages {
   std::vector<Index> drained_;                              // indexed by stream: events
   std::vector<program::Message> messages_;                  // messages of the next exchange
   std::vector<program::BufferUse> uses_;
-  // The gathers after the exchange, with their target buffers.
+  // The all-gathers that follow the exchange, each with its target buffer.
   std::vector<std::pair<const Gather*, Index>> gathers_;
   std::size_t posted_ = 0;   // number of passes with a posted receive
   std::size_t awaited_ = 0;  // number of passes whose input has arrived

@@ -56,7 +56,7 @@ class ShardingStrategy {
   virtual void WriteUpdate() = 0;
 
   // Returns whether BeforeOperator and AfterOperator are called around each operator of a layer.
-  // These functions may write instructions and declare the reads of the operator's kernel
+  // These functions may write instructions, and may declare what the operator's kernel reads
   // (ProgramBuilder::Use).
   virtual bool follows_operators() const { return false; }
   virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
@@ -153,8 +153,8 @@ class TrainingStep {
     std::size_t first_kernel = 0, last_kernel = 0;  // indices of compute-stream operations
     std::size_t first_beside = 0;  // first kernel of the second lane; may be past the end
   };
-  // The entries for a layer's work in the program's tables. Layers with the same work run one at a
-  // time, so they share temporary buffers.
+  // The entries for a layer's work in the program's tables. Layers with the same work share
+  // temporary buffers, because they run one at a time.
   struct Work {
     OperationEntries forward, recompute, backward, backward_input, backward_weight;
     std::vector<Entries>
@@ -188,15 +188,15 @@ class TrainingStep {
     std::size_t begin = 0, end = 0;
   };
 
-  // The reads of a layer's first and last kernels, as ranges of reads_:
+  // The buffer ranges that a layer's first and last kernels read, as ranges of indices in reads_:
   //   - [first, parameters): the layer's parameters
   //   - for backward, by slot: the values that forward and recomputation kept
   //   - for the weight part of a split backward, by slot: the kept values that the part reads
   struct LayerReads {
     std::size_t first = 0, parameters = 0;
-    std::size_t activations = 0;  // number of reads per slot, after the reads of parameters
-    // `weights` is the index in reads_ of the first read of the weight part of backward. `left` is
-    // the number of reads of the weight part per slot.
+    std::size_t activations = 0;  // number of entries per slot, after the parameters
+    // `weights` is the index of the first entry for the weight part of backward. `left` is the
+    // number of these entries per slot.
     std::size_t weights = 0, left = 0;
   };
 
@@ -273,9 +273,9 @@ class TrainingStep {
   // Makes the host wait for the event, and then makes it read the values that were copied to the
   // host.
   void AwaitOnHost(Index event);
-  // Adds the pending waits and reads to the next kernel.
+  // Declares that the next kernel reads the pending buffers.
   void TakePending();
-  // Writes the pending waits, then the kernel, then the gradients that the kernel completes.
+  // Writes the pending waits and the kernel. Then tells the strategy which gradients are complete.
   void RunKernel(ShardingStrategy& strategy, int layer, const model::Operation& operation,
                  Index kernel);
   OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
@@ -301,8 +301,8 @@ class TrainingStep {
   // Declares that the next kernel reads the layer's parameters and kept values. Call this function
   // before the first and the last kernel of the list.
   void UseWhatTheLayerReads(const ListRun& run);
-  // Allocates the values that the operation creates, and declares writes of the values that are
-  // used after the operation list.
+  // Allocates the values that the operation creates. Declares that the next kernel writes those
+  // values that are used after the operation list.
   void BeginLives(ShardingStrategy::Pass pass, int layer, const model::Operation& operation);
   // Called for the last kernel before the layer's backward. The kernel writes the gradient that is
   // the input of group operations at the start of backward.

@@ -26,11 +26,11 @@ struct Unit {
   std::vector<int> tensors;   // tensors of the unit, in registration order
   std::vector<int> frozen;    // indices in Model::frozen, in registration order
   std::int64_t elements = 0;  // number of elements in `tensors`
-  bool root = false;          // contains all parameters outside other units
+  bool root = false;          // whether the unit contains all parameters that are in no other unit
 };
 
 struct Units {
-  std::vector<Unit> units;    // in the order of their first layers
+  std::vector<Unit> units;    // units, in the order of their first layers
   std::vector<int> of_layer;  // index of each layer's unit
 };
 

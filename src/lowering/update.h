@@ -85,7 +85,7 @@ struct UpdatedTensors {
 // The update of parameters by an optimizer of PyTorch (torch.optim), or by an optimizer with the
 // same interface.
 
-// Writes the optimizer's kernels and their temporary tensors:
+// Writes the optimizer's kernels, and allocates their temporary tensors:
 //   - foreach: one temporary tensor for each parameter is allocated before the kernel that writes
 //     the tensors, in the order of the parameters and with their sizes (empty_like in
 //     aten/src/ATen/native/cuda/ForeachUnaryOp.cu). The tensors are freed after the last kernel.

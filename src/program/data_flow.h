@@ -87,8 +87,8 @@ enum class EffectKind : std::uint8_t {
   // block, elements)) of the effect. Block b starts at element b x target_stride of the target and
   // at element b x source_stride of the source. If there is one block, the copy is contiguous.
   kMove,
-  // Updates parameters. `target` are the parameters, `source` their gradients, `states` the
-  // optimizer states. The states are arrays that start `state_stride` elements apart: the first
+  // Updates parameters. `target` are the parameters, `source` are the gradients, and `states` are
+  // the optimizer states. The states are arrays that start `state_stride` elements apart: the first
   // moment and, for AdamW, the second moment, in the parameters' type. If parameters have 16 bits,
   // the arrays may instead be FP32, and the first array is then the master copy.
   kUpdate,

@@ -145,7 +145,7 @@ struct Collective {
   // The number of multiprocessors used. 0: copy engines transfer the bytes. Not set: the
   // communication library chooses.
   std::optional<int> multiprocessors{};
-  int root = 0;           // broadcast: position in the group of the rank that sends
+  int root = 0;           // broadcast: the sending rank's position in the group
   AllToAllLoads loads{};  // all-to-all
   friend bool operator==(const Collective&, const Collective&) = default;
 };
@@ -155,7 +155,7 @@ enum class MessageDirection : std::uint8_t { kSend, kReceive };
 // One end of a message that an exchange sends or receives.
 struct Message {
   MessageDirection direction = MessageDirection::kSend;
-  int peer = 0;  // see Exchange::peers
+  int peer = 0;  // position or distance of the peer (Exchange::peers)
   Bytes bytes{};
   friend bool operator==(const Message&, const Message&) = default;
 };
@@ -174,7 +174,7 @@ struct Exchange {
   DataType data_type = DataType::kBf16;
   PeerNaming peers = PeerNaming::kPosition;
   std::vector<Message> messages{};
-  std::optional<int> multiprocessors{};  // as in Collective
+  std::optional<int> multiprocessors{};  // number of multiprocessors, as in Collective
 
   // Returns the peer's position in a group of `group_size` ranks, as seen from position
   // `own_position`.

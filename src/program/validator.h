@@ -35,7 +35,7 @@ struct Violation {
   ViolationKind kind = ViolationKind::kIndex;
   bool in_prologue = false;
   Index instruction = kNone;  // index in the step, or in the prologue
-  std::string message;        // one sentence that names the instruction and its conflict
+  std::string message;        // one sentence that names the instruction and the conflict
 
   friend bool operator==(const Violation&, const Violation&) = default;
 };

@@ -204,7 +204,7 @@ struct CompiledProgram {
   // `marked` must outlive the next call. `records_host`: whether host items are recorded.
   //
   // If the previous program differs only in sizes and times of operations, as in the rows of a
-  // sweep, its queues and spans are reused.
+  // sweep, the queues and spans are reused.
   void Build(const program::Program& program, const cost::Prices& prices,
              const std::vector<bool>* marked, bool links, bool records_host, ConcurrentSets& sets,
              BuildRoom& room);

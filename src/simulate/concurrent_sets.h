@@ -16,7 +16,7 @@ namespace stepcast::simulate {
 class ConcurrentSets {
  public:
   using Use = engine::SharedResources::Use;
-  // The index of a list of uses of resources. Operations with the same profile have equal rates.
+  // The index of a list of resource uses. Operations with the same profile have equal rates.
   using Profile = std::uint32_t;
   // The index of a multiset of profiles.
   using Set = std::uint32_t;
@@ -25,10 +25,11 @@ class ConcurrentSets {
 
   ConcurrentSets() { Clear(); }
 
-  // Returns the profile of a list of uses. Resources are numbered from 0 within the rank. Each
-  // resource may occur once.
+  // Returns the profile of a list of resource uses. Resources are numbered from 0 within the rank.
+  // Each resource may occur once.
   Profile Intern(std::span<const Use> uses);
-  // Returns the uses of a profile. The span remains valid when other profiles are interned.
+  // Returns the resource uses of a profile. The span remains valid when other profiles are
+  // interned.
   std::span<const Use> UsesOf(Profile profile) const { return uses_[profile]; }
 
   Set With(Set set, Profile profile) { return Step(set, profile, true); }

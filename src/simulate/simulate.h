@@ -39,7 +39,7 @@
 //   Exchange  Runs in host order on its communicator, like a collective. Each message of the
 //             exchange starts when both ends have been reached; the k-th receive matches the k-th
 //             send. A message has one rate, the longer latency of its two ends, and the longer
-//             work. The exchange's record starts with its last message, and ends when all its
+//             work. The exchange's record starts when the last message starts, and ends when all
 //             messages have ended.
 //   Waiting   A collective or exchange that waits for peers occupies the multiprocessors on which
 //             it will run, because NCCL's kernels spin until their peers arrive. Among the same
@@ -134,7 +134,7 @@ tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const 
 
 class Simulation;
 
-// Simulates like the function Simulate, but reuses its memory in later runs. Not thread-safe.
+// Simulates like the function Simulate, but reuses memory in later runs. Not thread-safe.
 class Simulator {
  public:
   Simulator();

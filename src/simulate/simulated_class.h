@@ -43,8 +43,8 @@ struct StepPosition {
 };
 
 // One class of ranks in a run: its host, streams, event records, communicators, and operations in
-// flight. simulate.h defines its behavior. Kernels of a stream that nothing interrupts are
-// processed without simulation events.
+// flight. simulate.h defines the behavior of a class. If nothing interrupts the kernels of a
+// stream, they are processed without simulation events.
 //
 // A class runs independently (detached) while it has no pending collective with other classes. A
 // class is attached from the time at which it reaches a collective with other classes until the
@@ -208,7 +208,7 @@ class SimulatedClass {
   // The kind of a runner's next event. `next` is the time of the event, next_[runner].
   enum class Activity : std::uint8_t {
     kNone,
-    kAwaitsIssue,  // a stream: the host issues the next item at `next`
+    kAwaitsIssue,  // a stream: the host issues the stream's next item at `next`
     kLatency,      // the latency ends and the use of resources begins at `next`
     kShares,       // ends at `next` if nothing else starts or finishes
     kFixed,        // uses no resources, and ends at `next`

@@ -215,7 +215,7 @@ class Simulation final : public OtherClasses {
   bool watch_passes_ = false;
   bool starts_late_ = false;
   std::uint32_t passes_ = 0;   // the prologue and the steps
-  std::uint32_t watched_ = 0;  // number of pass ends that have been handled
+  std::uint32_t watched_ = 0;  // number of passes whose end has been handled
   std::uint32_t last_ = 0;     // a class that had not ended the pass at the last check
   Time now_;
 
