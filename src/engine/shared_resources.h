@@ -34,9 +34,9 @@ namespace stepcast::engine {
 //   rate is at most a quarter. Contention for other resources then slows the activity only
 //   if it lowers the rate below this bound.
 //
-//   Example: a matrix multiplication uses all the SMs (share 1), a collective a tenth of the SMs
-//   (0.1). The level of the SMs is 1 / 1.1, so both run at rate 0.909. The multiplication takes a
-//   tenth longer while the collective runs.
+//   Example: a matrix multiplication uses all the SMs (share 1), and a collective uses a tenth of
+//   the SMs (share 0.1). The level of the SMs is 1 / 1.1, so both run at rate 0.909. The
+//   multiplication takes a tenth longer while the collective runs.
 //
 // Persistent activities
 //   A kernel may launch one persistent thread block per multiprocessor, which remains until the

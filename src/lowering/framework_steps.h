@@ -82,8 +82,8 @@ program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions
 //    elements. Each rank owns an equal part, with an FP32 copy and moments. A tensor may be in
 //    several parts.
 //  * Gradients are copied to a bucket of reduce_bucket_size elements as they become ready; with
-//    overlap, two buckets alternate. If a gradient does not fit, the bucket is sent first. A
-//    gradient larger than the bucket is sent separately, without a copy.
+//    overlap, two buckets alternate. If a gradient does not fit, the bucket is reduced first. A
+//    gradient larger than the bucket is reduced separately, without a copy.
 //  * A bucket is divided, reordered by owner and all-reduced. Each rank then copies the elements
 //    that it owns. A rank therefore sends twice as many bytes as in a reduce-scatter.
 //  * Stage 2 reduces in every micro-batch and keeps its own elements. Stage 1 reduces in the last
@@ -142,7 +142,7 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 //  * Frozen parameters of a unit are a second flat parameter, gathered and freed with the first.
 //    The wrapping follows PEFT's fsdp_auto_wrap_policy (peft/utils/other.py), except that all
 //    adapters of a block form one unit, instead of one unit per matrix.
-//  * Forward: a unit is unsharded when the host reaches it, which is ahead of the device.
+//  * Forward: a unit is unsharded when the host reaches it, before the device does.
 //    forward_prefetch also requests the next unit. After forward, FULL_SHARD frees every unit
 //    except the root. The compute stream is recorded on the freed memory, which can be reused only
 //    when the device has reached this point. The limiter bounds this freed memory.

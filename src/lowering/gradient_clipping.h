@@ -31,8 +31,8 @@
 // multiplied so that gradients do not underflow. Before the update, the gradients are divided by
 // the same factor. If any gradient is not finite, the step is skipped.
 //  * Megatron-LM (megatron/core/optimizer/optimizer.py, _unscale_main_grads_and_check_for_nan): one
-//    multi-tensor kernel reads and writes this rank's main gradients. A flag (some gradient on some
-//    rank is not finite) is all-reduced, and the host reads the flag (.item()).
+//    multi-tensor kernel reads and writes this rank's main gradients. A flag for non-finite
+//    gradients on any rank is all-reduced, and the host reads the flag (.item()).
 //  * torch.amp.GradScaler (torch/amp/grad_scaler.py; ddp, fsdp1 and fsdp2 with FP32 parameters,
 //    because GradScaler rejects FP16 gradients): the same kernel, also for fused optimizers, whose
 //    kernels read the flag. For other optimizers, the host reads the flag. FSDP's gradients are

@@ -42,7 +42,7 @@ struct ShardedState {
   std::int64_t elements = 0;  // including padding
   Range parameters{}, optimizer{}, gradient{};
   model::ParameterGroup group = model::ParameterGroup::kDense;
-  bool has_gradient = false;  // the gradient exists; released by WriteShardedUpdate
+  bool has_gradient = false;  // whether the gradient exists; WriteShardedUpdate releases it
   Pieces parts{};
   std::vector<UpdatedTensor> updated{};  // the tensors that the optimizer updates
 };

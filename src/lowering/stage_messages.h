@@ -142,7 +142,7 @@ class StageMessages {
     program::MessageDirection direction = program::MessageDirection::kSend;
     int peer = 0;                                         // position in the communicator's group
     Index ready = program::kNone;                         // event that the stream waits for
-    Index arrived[2] = {program::kNone, program::kNone};  // alternate between passes
+    Index arrived[2] = {program::kNone, program::kNone};  // two events, used alternately by passes
   };
 
   // The boundary between a chunk on stage `from` and the next chunk on stage `to`. This stage is

@@ -108,9 +108,9 @@ class TrainingStep {
   std::int64_t first_element(int tensor) const { return first_elements_[tensor]; }
 
   // Declares that the next kernel writes to `target` the gradient of the tensor's elements [first,
-  // first + elements). `target` must be a use of the kernel. With `add`, the kernel adds to
-  // `target`. The kernel reads the parameters in `source`. The micro-batch's loss is divided by the
-  // number of micro-batches.
+  // first + elements). `target` must be in a range that the kernel writes. With `add`, the kernel
+  // adds to `target`. The kernel reads the parameters in `source`. The micro-batch's loss is
+  // divided by the number of micro-batches.
   void WithGradient(int tensor, std::int64_t first, std::int64_t elements,
                     const program::Elements& target, const program::Elements& source, bool add);
 
@@ -333,8 +333,8 @@ class TrainingStep {
   const Entries& Saved(int slot, int layer) const { return saved_[At(slot, layer)]; }
   // Returns the values that the input part of a split backward keeps for the weight part.
   const Entries& Deferred(int slot, int layer) const { return deferred_[At(slot, layer)]; }
-  // Returns Deferred() without values of other chunks. Values of other chunks are in the receive
-  // buffer or, after the model's last layer, do not exist.
+  // Returns those values of Deferred() that belong to this chunk. Values of other chunks are in the
+  // receive buffer or, after the model's last layer, do not exist.
   Entries DeferredHere(int slot, int layer) const;
   // Returns the received gradient that backward's weight part reads. kNone if no gradient was
   // received.
@@ -374,7 +374,7 @@ class TrainingStep {
   std::vector<std::int64_t> first_elements_;  // indexed by tensor
   std::vector<int> layers_of_tensor_;         // number of gradient contributions, by tensor
   std::vector<Index> tied_contribution_;      // indexed by tensor: buffer; kNone: not tied
-  std::vector<int> missing_;       // contributions missing in this micro-batch, by tensor
+  std::vector<int> missing_;       // number of missing contributions in this micro-batch, by tensor
   std::vector<bool> contributed_;  // whether this pass has contributed, by tensor
   std::vector<std::size_t> last_pass_of_tensor_;
   std::vector<bool> ends_micro_batch_;  // indexed by pass
@@ -382,7 +382,7 @@ class TrainingStep {
   std::vector<Index> contributions_;    // contributions of the current layer to tied tensors
   std::vector<program::BufferUse> reads_;
   std::vector<LayerReads> layer_reads_;              // indexed by layer
-  std::vector<std::pair<StreamId, Index>> drained_;  // streams and events, for host_waits
+  std::vector<std::pair<StreamId, Index>> drained_;  // streams and their events, for host_waits
   std::vector<StreamId> lanes_;                      // compute streams
   PassProgress now_;                                 // the current pass
   StageMessages messages_;

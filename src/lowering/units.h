@@ -99,15 +99,15 @@ struct ShardedUnit {
   Range frozen;    // this rank's shard of untrained parameters
   Index gather_done = program::kNone, copy_out_done = program::kNone,
         kept_written = program::kNone;  // indices of events
-  bool gather_issued = false;           // a gather is issued, but not yet copied out
-  bool unshard_issued = false;          // the schedule has requested the parameters
-  bool unsharded = false;               // the full parameters exist
+  bool gather_issued = false;           // whether a gather is issued, but not yet copied out
+  bool unshard_issued = false;          // whether the schedule has requested the parameters
+  bool unsharded = false;               // whether the full parameters exist
   bool has_kept = false;
   // Gradients:
-  Range accumulated;                    // full gradients in reduce_dtype; only without sync
-  Range reduce_input;                   // full gradients in reduce_dtype
-  Range reduce_output;                  // this rank's shard, in reduce_dtype
-  Index reduced = program::kNone;       // event: the reduce-scatter has read its input
+  Range accumulated;               // full gradients accumulated over micro-batches, in reduce_dtype
+  Range reduce_input;              // full gradients in reduce_dtype
+  Range reduce_output;             // this rank's shard, in reduce_dtype
+  Index reduced = program::kNone;  // event: the reduce-scatter has read its input
   Index post_reduced = program::kNone;  // event: the sharded gradient is final
   bool has_accumulated = false;
 };

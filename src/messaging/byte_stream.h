@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-// Encodes values as bytes for messages between ranks. Integers are LEB128, in which small numbers
-// are short. (For signed integers, the lowest bit is the sign.)
+// Encodes values as bytes for messages between ranks. Integers are encoded as LEB128, in which
+// small numbers are short. (For signed integers, the lowest bit is the sign.)
 namespace stepcast::messaging {
 
 class ByteWriter {

@@ -125,7 +125,7 @@ struct Communicator {
 };
 
 struct Buffer {
-  NameParts name{};  // Program::NameOf
+  NameParts name{};  // Program::NameOf converts it to text
   Bytes size{};
   Category category = Category::kActivation;
   Bytes padding{};  // the part of `size` that only pads a shard to equal length
@@ -197,7 +197,7 @@ struct HostTask {
 };
 
 struct Event {
-  NameParts name{};  // Program::NameOf
+  NameParts name{};  // Program::NameOf converts it to text
 };
 
 // The bytes [offset, offset + size) of a buffer that an operation reads or writes.

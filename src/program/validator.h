@@ -26,7 +26,7 @@ enum class ViolationKind : std::uint8_t {
   kUsedBeforeAllocation,
   kReadUnwritten,  // read of bytes not written since the allocation
   // The kinds below are for the programs of several ranks (tests/proofs/matching.h).
-  kMismatch,  // message without a matching end, or with different bytes or type
+  kMismatch,  // message without a matching end, or whose ends differ in bytes or type
   kDeadlock,  // ranks that wait for each other
 };
 const char* Name(ViolationKind kind);

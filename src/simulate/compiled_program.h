@@ -61,7 +61,7 @@ struct OperationChain {
   Time latest;              // maximum over operations of the issue time plus the remaining time of
                             // the chain
   std::uint32_t end = 0;    // the item after the last item of the chain
-  std::uint32_t build = 0;  // the build for which the values are valid
+  std::uint32_t build = 0;  // number of the build for which the values are valid
 };
 
 // The items of one stream. Items [begin, step) belong to the prologue, items [step, end) to the
@@ -249,7 +249,7 @@ struct CompiledProgram {
 
   QueueKey queues_of_;                // digest of the data that determines queues and spans
   std::vector<cost::Demand> priced_;  // the demands from which `costs` were computed
-  std::uint32_t profiles_of_ = 0;     // value of ConcurrentSets::cleared() for the profiles
+  std::uint32_t profiles_of_ = 0;     // value of cleared() when the profiles were interned
   const std::vector<bool>* marked_ = nullptr;
   mutable std::vector<OperationChain> chains_;  // [item]: the chain; only for operations
   std::uint32_t build_ = 0;

@@ -82,7 +82,7 @@ class ConcurrentSets {
   std::vector<Member> members_;
   std::vector<std::uint32_t> first_member_;   // [set]: first member; last entry: the end
   std::map<std::vector<Profile>, Set> sets_;  // profiles ascending
-  std::vector<Edge> edges_;                   // open addressing
+  std::vector<Edge> edges_;                   // hash table with open addressing
   std::size_t edge_count_ = 0;
   engine::SharedResources solver_;
   // Scratch memory.

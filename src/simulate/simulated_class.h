@@ -114,7 +114,7 @@ class SimulatedClass {
   // Time::Max(): no event.
   Time next() const;
   Time now() const { return now_; }
-  // See HostInfluence.
+  // Returns how the host has influenced this class.
   const HostInfluence& host_influence() const { return host_influence_; }
   // Processes the events from `at` to before `until`. Returns early after an event that affects
   // other classes. An event affects other classes if it reaches a collective with other classes,

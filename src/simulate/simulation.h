@@ -30,7 +30,7 @@ class Simulation final : public OtherClasses {
   // or until Take.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
-  // See Simulator.
+  // Repeats the last run with the same classes, as Simulator::RunAgain does.
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   std::vector<program::Timeline> Take() { return std::move(timelines_); }
   const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
