@@ -151,8 +151,8 @@ class SharedResources {
     return running.remaining - (done < running.remaining ? done : running.remaining);
   }
 
-  // Returns the activities that started before the last Settle, and the activities whose end the
-  // last Settle changed.
+  // Returns the activities that started between the last two calls of Settle, and the activities
+  // whose end the last call changed.
   std::span<const Activity> moved() const { return moved_; }
 
  private:

@@ -61,9 +61,9 @@ program::Program LowerWith(const scenario::Scenario& scenario, const LowerOption
 //    group. Buckets are launched strictly in order, and one communicator runs them one after
 //    another.
 //  * Earlier micro-batches run under no_sync: gradients accumulate without communication. Without
-//    no_sync, every backward reduces. A bucket then contains the latest gradients plus the mean of
-//    earlier micro-batches, which is equal on all ranks. The mean over ranks is therefore the mean
-//    of earlier micro-batches plus the mean of the latest gradients.
+//    no_sync, every backward reduces gradients. A bucket then contains the latest gradients plus
+//    the mean of earlier micro-batches, which is equal on all ranks. The mean over ranks is
+//    therefore the mean of earlier micro-batches plus the mean of the latest gradients.
 //  * FP32 parameters with 16-bit precision run under autocast: every layer's matrices are cast
 //    before its forward, autograd keeps the copies for backward, and each gradient is cast to FP32.
 //  * After the backward, the compute stream waits for each bucket in turn and copies its slots back
@@ -105,11 +105,11 @@ program::Program LowerDeepSpeed(const scenario::Scenario& scenario, const LowerO
 //  * Every parameter is divided into one equal part per rank. Small parameters remain gathered
 //    between steps.
 //  * Hooks around every module gather its parameters in one collective, wait, prefetch the next
-//    parameters in the recorded order, and free them (ParameterCoordinator). If a collective
-//    gathers several parameters, they are packed before the collective and unpacked afterward. The
-//    host is at most three waits ahead. Freed memory that the device still reads is limited to
-//    max_live_parameters. (This limit replaces an allocator that makes the host wait when memory is
-//    short.)
+//    parameters in the recorded order, and free the module's parameters (ParameterCoordinator). If
+//    a collective gathers several parameters, they are packed before the collective and unpacked
+//    afterward. The host is at most three waits ahead. Freed memory that the device still reads is
+//    limited to max_live_parameters. (This limit replaces an allocator that makes the host wait
+//    when memory is short.)
 //  * Gradients are copied to one bucket on a separate stream. In every micro-batch, a full bucket
 //    is packed by rank, divided and reduce-scattered, and each rank adds its parts to its flat
 //    gradients. The host is at most three reductions ahead and waits for the last reduction.
@@ -210,16 +210,16 @@ program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptio
 
 // Megatron-LM's own data parallelism (NVIDIA/Megatron-LM@d98e8a64ddf3 megatron/core/distributed/
 // {distributed_data_parallel.py,param_and_grad_buffer.py}, megatron/core/optimizer/
-// distrib_optimizer.py). Stage 0 is Megatron-LM's DistributedDataParallel, stage 1 the distributed
-// optimizer.
+// distrib_optimizer.py). Stage 0 is Megatron-LM's DistributedDataParallel, and stage 1 is the
+// distributed optimizer.
 //
 //  * Main gradients are in one contiguous buffer in gradient_dtype, in reverse registration order,
 //    divided into buckets, and zeroed at the start of every step. The matrix multiplication for a
 //    weight gradient adds to the main gradient in place (gradient accumulation fusion). For vectors
 //    and embedding tables, autograd makes a gradient, which a kernel then adds.
-//  * Without no_sync, every micro-batch reduces. Stage 0 reduces sums in place. Stage 1 stores its
-//    reduced part separately and clears the buckets, like Apex's DistributedFusedAdam
-//    (contrib/optimizers/distributed_fused_adam.py).
+//  * Without no_sync, gradients are reduced in every micro-batch. Stage 0 reduces the accumulated
+//    gradients in place. Stage 1 stores its reduced part separately and clears the buckets, like
+//    Apex's DistributedFusedAdam (contrib/optimizers/distributed_fused_adam.py).
 //  * Overlap: in the last micro-batch, a full bucket is scaled by 1 / ranks on the compute stream
 //    and reduced at once. Without overlap, there is one bucket, which is reduced after the backward
 //    while nothing is computed.
@@ -257,12 +257,12 @@ program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOp
 //    gradients. The FP32 gradients are all-reduced, all tensors of the bucket in one group, while
 //    backward continues. At the end of backward, DDP copies the buckets back and waits for the last
 //    all-reduce.
-//  * zero_stage 1: no DDP. After the last backward, all FP32 gradients are all-reduced at once.
-//    ZeroDistributedOptimizer divides every tensor into one slice per rank. (For uneven tensors,
-//    some slices are one element shorter; in this model, the last ranks have fewer elements.)
-//    Updated slices are packed and gathered. PyTorch's all_gather of lists allocates memory for the
-//    list and for the received data. Each rank's part is copied to the list, then tensor by tensor
-//    to the parameters.
+//  * zero_stage 1: DDP is not used. After the last backward, all FP32 gradients are all-reduced at
+//    once. ZeroDistributedOptimizer divides every tensor into one slice per rank. (For uneven
+//    tensors, some slices are one element shorter; in this model, the last ranks have fewer
+//    elements.) Updated slices are packed and gathered. PyTorch's all_gather of lists allocates
+//    memory for the list and for the received data. Each rank's part is copied to the list, then
+//    tensor by tensor to the parameters.
 //  * The optimizer updates FP32 values, and each tensor is copied to its 16-bit parameter. Then the
 //    FP32 gradients are set to zero. The all-reduce of the loss, a single number, is not modeled.
 //  * Gradients of tied tensors are summed together with the replicas' gradients: gradients of an

@@ -38,8 +38,8 @@
 //    kernels read the flag. For other optimizers, the host reads the flag. FSDP's gradients are
 //    sharded, so the flag is all-reduced (torch/distributed/fsdp/sharded_grad_scaler.py).
 //
-// For DeepSpeed, see deepspeed_parts.h. NVIDIA's FusedLAMB with mixed precision checks in its own
-// kernels.
+// For DeepSpeed, see deepspeed_parts.h. NVIDIA's FusedLAMB with mixed precision checks gradients in
+// its own kernels.
 namespace stepcast::lowering {
 
 // A range of gradients. Each element of the range is the gradient of one element of the model.

@@ -31,9 +31,9 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parall
 // and the gradients depend on the word. If a message or collective is missing, late or misdirected,
 // the parameters therefore change.
 //
-// All-gathers and messages transfer the word itself. Sums transfer small integers derived from the
-// word, whose sum is exact. Without a data flow, or without communication inside passes, all
-// functions do nothing. validate/training_check.h computes the same words without programs.
+// All-gathers and messages transfer the word itself. Reductions transfer small integers derived
+// from the word, whose sum is exact. Without a data flow, or without communication inside passes,
+// all functions do nothing. validate/training_check.h computes the same words without programs.
 class PassValues {
  public:
   struct Place {

@@ -94,7 +94,8 @@ class TrainingStep {
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
 
-  // Return the index of the current micro-batch, and whether it is the last of the step.
+  // Return the index of the current micro-batch, and whether this micro-batch is the last of the
+  // step.
   std::int64_t micro_batch() const { return now_.micro_batch; }
   bool last_micro_batch() const {
     return now_.micro_batch + 1 == plan().training.gradient_accumulation;
@@ -294,7 +295,7 @@ class TrainingStep {
     // all are false, the list is the recomputation.
     bool forward, weights, backward;
     bool begins, ends;  // whether the list is the first or last list of the stage's pass
-    bool hands_on;      // the list ends with a collective whose result is sent
+    bool hands_on;      // whether the list ends with a collective whose result is sent
     Index passing_by;   // result of TemporariesOf
   };
   void WriteKernel(const ListRun& run, std::size_t i);
@@ -352,8 +353,7 @@ class TrainingStep {
   const std::vector<model::LayerWork> own_works_;  // empty if the caller provided them
   const std::vector<model::LayerWork>& works_;
   std::vector<int> work_of_layer_;
-  std::vector<std::size_t> place_in_checkpoint_;  // indexed by layer: position among the
-                                                  // checkpoint's layers with the same work
+  std::vector<std::size_t> place_in_checkpoint_;  // indexed by layer: index in Work::recomputed
   ActivationOffload offload_;
   GroupOperations groups_;
   Index handing_on_ = program::kNone;  // kernel at the end of passes that end with a collective

@@ -20,8 +20,8 @@ namespace stepcast::lowering {
 
 // The kernels that update parameters, and their temporary tensors.
 
-// A temporary tensor that an update makes for each parameter tensor, with the same shape, in the
-// type of the updated values (plan::UpdatedType).
+// A temporary tensor that an update makes for each parameter tensor. It has the parameter's shape
+// and the type of the updated values (plan::UpdatedType).
 enum class Temporary : std::uint8_t {
   kGradient,     // gradient, cast to the type of the master weights
   kRoot,         // square root of the second moment
@@ -34,7 +34,7 @@ struct UpdateKernel {
   std::optional<Temporary> makes{}, works_on{};
 };
 
-// Returns the kernels of an update of `elements` of the model's parameters, in order
+// Returns the kernels that update `elements` parameters of the model, in order
 // (torch/optim/adamw.py, sgd.py).
 //  * fused: one kernel that reads or writes each operand once (torch.optim with fused=True).
 //  * foreach: PyTorch's default sequence of multi-tensor kernels. AdamW has eight kernels: 80 bytes
@@ -100,9 +100,10 @@ void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
                           const UpdatedTensors& updated, std::span<const program::BufferUse> uses,
                           std::span<const program::Effect> updates);
 
-// Muon updates the matrices of blocks with the momentum of their gradients, made nearly orthogonal
-// by five Newton-Schulz steps (Jordan 2024). One step maps X (m x n, m <= n) to a X + (b A + c A A)
-// X with A = X X^T. A step needs matrix multiplications of 2 m^2 n, 2 m^3 and 2 m^2 n operations.
+// Muon updates the matrices of blocks with the momentum of the gradients. Five Newton-Schulz steps
+// first make the momentum nearly orthogonal (Jordan 2024). One step maps X (m x n, m <= n) to a X +
+// (b A + c A A) X with A = X X^T. A step needs matrix multiplications of 2 m^2 n, 2 m^3 and 2 m^2 n
+// operations.
 
 // Writes the update of the matrices (plan::TakesMuon), like WriteFrameworkUpdate. Returns the
 // remaining tensors, which AdamW must update.

@@ -32,7 +32,7 @@ enum class Launcher : std::uint8_t {
 
 struct Launch {
   Launcher launcher = Launcher::kNone;
-  int rank = 0;  // rank in the environment variables
+  int rank = 0;  // rank of this process, from the environment variables
   int ranks = 1;
 };
 

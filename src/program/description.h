@@ -46,8 +46,8 @@ inline bool IsLaunched(Opcode opcode) {
 }
 
 // Returns the name of an instruction's operand. The name is a kernel's name, a collective's kind, a
-// copy's direction, or the name of an event, buffer or host task. For an exchange, it is "send",
-// "receive" or, if there are several messages, "exchange".
+// copy's direction, or the name of an event, buffer or host task. For an exchange, the name is
+// "send", "receive" or, if there are several messages, "exchange".
 std::string OperandName(const Program& program, const Instruction& instruction);
 
 // Returns the program as readable text: its tables, then prologue and step in host order, one line

@@ -146,7 +146,7 @@ struct Collective {
   // communication library chooses.
   std::optional<int> multiprocessors{};
   int root = 0;           // broadcast: the sending rank's position in the group
-  AllToAllLoads loads{};  // all-to-all
+  AllToAllLoads loads{};  // only for all-to-all
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
@@ -216,7 +216,7 @@ struct Instruction {
   Index first_use = 0;       // uses[first_use, first_use + use_count)
   Index use_count = 0;
   std::uint16_t micro_batch = 0;
-  Index label = kNone;  // labels: the layer, unit or bucket; kNone if none
+  Index label = kNone;  // index of a label (layer, unit or bucket), or kNone
 };
 
 struct Program {
@@ -227,8 +227,8 @@ struct Program {
   std::vector<Event> events{};
   std::vector<Buffer> buffers{};
   std::vector<Kernel> kernels{};          // distinct kernels, to which operations refer
-  std::vector<Collective> collectives{};  // distinct
-  std::vector<Exchange> exchanges{};      // distinct
+  std::vector<Collective> collectives{};  // distinct collectives
+  std::vector<Exchange> exchanges{};      // distinct exchanges
   std::vector<Copy> copies{};
   std::vector<HostTask> host_tasks{};
   std::vector<BufferUse> uses{};

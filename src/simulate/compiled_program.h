@@ -58,8 +58,7 @@ inline Index CommunicatorOf(const program::Program& program, const Item& item) {
 // recorded.
 struct OperationChain {
   Time rest;                // total time of the operations if nothing interrupts them
-  Time latest;              // maximum over operations of the issue time plus the remaining time of
-                            // the chain
+  Time latest;              // maximum over operations: issue time + remaining time of the chain
   std::uint32_t end = 0;    // the item after the last item of the chain
   std::uint32_t build = 0;  // number of the build for which the values are valid
 };
@@ -201,7 +200,8 @@ struct CompiledProgram {
   // Builds a new program in this object. `sets` owns the cost profiles. `links`: whether
   // collectives use the rank's shares of links. `marked` states for each instruction of the step
   // whether the operation is recorded. If null, either all operations or none are recorded.
-  // `marked` must outlive the next call. `records_host`: whether host items are recorded.
+  // `marked` must remain valid until after the next call of Build. `records_host`: whether host
+  // items are recorded.
   //
   // If the previous program differs only in sizes and times of operations, as in the rows of a
   // sweep, the queues and spans are reused.

@@ -30,12 +30,12 @@
 //   Collective  Starts when its communicator has finished all earlier collectives and exchanges,
 //             and every member has reached it. All members proceed at the rate of the slowest
 //             member and end at the same time. If members' prices differ, the longest latency and
-//             the longest work are used.
-//             With Options::traffic, collectives of different ranks also share the cluster's
-//             links. Flows share links like all other resources. If messages are simulated one by
-//             one, a network of messages (network/message.h) transfers the data. A rank's shares
-//             of links are then ignored, and its shares of compute and memory still apply. The
-//             collective ends when its work is done and its last message has arrived.
+//             the longest work are used. With Options::traffic, collectives of different ranks also
+//             share the cluster's links. Links are shared among flows like all other resources. If
+//             messages are simulated one by one, a network of messages (network/message.h)
+//             transfers the data. A rank's shares of links are then ignored, and its shares of
+//             compute and memory still apply. The collective ends when its work is done and its
+//             last message has arrived.
 //   Exchange  Runs in host order on its communicator, like a collective. Each message of the
 //             exchange starts when both ends have been reached; the k-th receive matches the k-th
 //             send. A message has one rate, the longer latency of its two ends, and the longer

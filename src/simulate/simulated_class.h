@@ -80,8 +80,7 @@ enum class StreamState : std::uint8_t {
 class SimulatedClass {
  public:
   struct Communicator {
-    std::uint32_t rendezvous = kNone;  // shared with other classes; kNone: only this class uses the
-                                       // communicator
+    std::uint32_t rendezvous = kNone;  // kNone: no other class uses the communicator
     std::uint32_t current = 0;         // number of finished collectives and exchanges
     std::uint32_t arrived = kNone;     // the stream that has reached the current collective
     std::uint32_t early = kNone;       // streams that have reached later collectives
@@ -97,7 +96,7 @@ class SimulatedClass {
     Time issued;  // issue time of the operation that is in flight or waits at its communicator
     Time ready;   // time when the operation was ready, or when a wait was reached
     Time start;
-    WaitFor wait_for;                    // kAtCollective: communicator, number
+    WaitFor wait_for;  // kAtCollective: the communicator and the operation's number
     std::uint32_t next_waiting = kNone;  // next stream that waits for the same record
   };
 
@@ -212,8 +211,7 @@ class SimulatedClass {
     kLatency,      // the latency ends and the use of resources begins at `next`
     kShares,       // ends at `next` if nothing else starts or finishes
     kFixed,        // uses no resources, and ends at `next`
-    kHolds,        // a communicator: occupies multiprocessors until other ranks arrive; `next` is
-                   // Time::Max()
+    kHolds,        // a communicator: occupies multiprocessors until other ranks arrive
   };
   struct InFlight {
     Activity activity = Activity::kNone;
@@ -359,8 +357,7 @@ class SimulatedClass {
 
   Time now_;
   Time until_;
-  std::uint32_t attachments_ = 0;  // number of collectives with other classes that the class has
-                                   // reached
+  std::uint32_t attachments_ = 0;  // number of collectives reached with other classes
   std::uint32_t joined_ = 0;  // number of collectives with other classes that now use resources
 
   // The state of the host.
@@ -371,8 +368,7 @@ class SimulatedClass {
   Time host_clock_;
   WaitFor host_wait_for_;
   std::uint32_t step_spans_ = 0;
-  std::vector<Time> span_begins_;  // times of known spans: spans of the prologue, then spans of
-                                   // each step
+  std::vector<Time> span_begins_;  // beginnings of known spans: prologue, then each step
   std::vector<program::OperationRecord> tasks_;
   std::vector<program::WaitRecord> host_waits_recorded_;
 

@@ -63,8 +63,7 @@ class Simulation final : public OtherClasses {
   };
   struct Rendezvous {
     std::vector<Member> members;
-    std::vector<std::uint32_t> absent;  // classes in the rank list that do not have the
-                                        // communicator
+    std::vector<std::uint32_t> absent;  // classes in the rank list without the communicator
     std::uint32_t arrived = 0;
     Time last_arrival;
   };
@@ -237,8 +236,7 @@ class Simulation final : public OtherClasses {
   std::vector<std::uint32_t> class_of_activity_;
   std::vector<Rendezvous> rendezvous_;
   std::size_t rendezvous_count_ = 0;
-  std::vector<std::uint32_t> first_communicator_;  // [class]: index of the class's first
-                                                   // communicator in the next two arrays
+  std::vector<std::uint32_t> first_communicator_;  // [class]: first index in the next two arrays
   std::vector<std::uint32_t> rendezvous_of_;       // indexed by class and communicator
   std::vector<ExchangeState> exchanges_;           // indexed by class and communicator
   std::vector<std::uint32_t> first_endpoint_;      // [class]
@@ -248,8 +246,7 @@ class Simulation final : public OtherClasses {
   std::vector<Place> places_;
   std::vector<Joint> joints_;
   std::size_t joint_count_ = 0;
-  std::unique_ptr<network::MessageNetwork> messages_;  // null unless messages are simulated one by
-                                                       // one
+  std::unique_ptr<network::MessageNetwork> messages_;  // null unless single messages are simulated
   Time messages_awaited_;                              // time of the network's earliest valid event
   std::vector<std::uint32_t> arrived_;  // joint operations whose messages have arrived
 
