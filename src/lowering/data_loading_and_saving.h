@@ -17,11 +17,11 @@
 // compute stream copies the micro-batch to the device. If the memory is not pinned, the host waits
 // for the copy.
 //
-// The cost of saving a checkpoint is averaged over steps: each step does 1 / `every` of the copy to
-// the host and of the write to storage. All ranks of a node write at the same time and share
-// `bandwidth`. With `sync`, the devices wait for the copy and the write. With `async`, the devices
-// wait for the copy, and for an unfinished write of the previous save. Replicated states are saved
-// by the first rank that stores them; with hybrid sharding, one copy is saved.
+// The cost of saving a checkpoint is averaged over steps. Each step does 1 / `every` of the copy to
+// the host, and 1 / `every` of the write to storage. All ranks of a node write at the same time and
+// share `bandwidth`. With `sync`, the devices wait for the copy and the write. With `async`, the
+// devices wait for the copy, and for an unfinished write of the previous save. Replicated states
+// are saved by the first rank that stores them; with hybrid sharding, one copy is saved.
 namespace stepcast::lowering {
 
 class DataLoadingAndSaving {

@@ -64,11 +64,12 @@ program::Program LowerWith(const scenario::Scenario& scenario, const LowerOption
 //    no_sync, every backward reduces gradients. A bucket then contains the latest gradients plus
 //    the mean of earlier micro-batches, which is equal on all ranks. The mean over ranks is
 //    therefore the mean of earlier micro-batches plus the mean of the latest gradients.
-//  * FP32 parameters with 16-bit precision run under autocast: every layer's matrices are cast
-//    before its forward, autograd keeps the copies for backward, and each gradient is cast to FP32.
+//  * FP32 parameters with 16-bit precision run under autocast. Every layer's matrices are cast
+//    before the layer's forward, and autograd keeps the copies for backward. Each gradient is cast
+//    to FP32.
 //  * After the backward, the compute stream waits for each bucket in turn and copies its slots back
-//    to the gradients, unless gradient_as_bucket_view makes the gradients views of the slots. The
-//    update starts after the last bucket.
+//    to the gradients. With gradient_as_bucket_view, gradients are views of the slots, and nothing
+//    is copied. The update starts after the last bucket.
 //  * Gradients are None at the start of a step (zero_grad(set_to_none=True)). Each backward
 //    therefore writes gradients to new memory and copies them to the slots, even with views.
 //  * find_unused_parameters: buckets are never rebuilt. Bucket limits apply in definition order and
@@ -150,7 +151,7 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 //    current unit's gradients are computed, and `post` requests it afterward. With `none`, a unit
 //    is requested when it is needed.
 //  * After a unit's backward, autograd joins the gradients of the unit's tensors into the flat
-//    parameter's gradient, in the compute type, and the parameters are freed. The post-backward
+//    parameter's gradient, in the compute type. Then the parameters are freed. The post-backward
 //    stream then executes, in order: cast to reduce_dtype; padding (unless use_orig_params has
 //    aligned all parameters, since torch 2.1: 97667, 99054); division by about the square root of
 //    the number of ranks; reduce-scatter; with hybrid sharding, all-reduce of the shard; the rest
@@ -238,10 +239,11 @@ program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptio
 //  * shard_group_size < data: several instances of the distributed optimizer, whose parts are
 //    all-reduced across instances (num_distributed_optimizer_instances).
 //  * optimizer_cpu_offload (megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py, for the
-//    complete optimizer): a rank's part of the gradients is copied to the host in FP32, the host's
-//    CPUs update the values, and the values are copied back before they are gathered. Copies are on
-//    the compute stream, and the CPUs have one optimizer. With overlap_cpu_optimizer_d2h_h2d,
-//    copies have separate streams, and each tensor has an optimizer that waits for its own copy.
+//    complete optimizer): a rank's part of the gradients is copied to the host in FP32, and the
+//    host's CPUs update the values. The updated values are copied back before they are gathered.
+//    Copies are on the compute stream, and the CPUs have one optimizer. With
+//    overlap_cpu_optimizer_d2h_h2d, copies have separate streams, and each tensor has an optimizer
+//    that waits for its own copy.
 program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // Hugging Face's nanotron (huggingface/nanotron: src/nanotron/trainer.py, helpers.py,
@@ -265,10 +267,11 @@ program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOp
 //    tensor by tensor to the parameters.
 //  * The optimizer updates FP32 values, and each tensor is copied to its 16-bit parameter. Then the
 //    FP32 gradients are set to zero. The all-reduce of the loss, a single number, is not modeled.
-//  * Gradients of tied tensors are summed together with the replicas' gradients: gradients of an
-//    embedding over its stages, gradients of a norm over the ranks that apply it to parts of the
-//    tokens (sync_tied_weights_gradients). A column-parallel matrix multiplication waits for the
-//    gather of its input; their overlap (tp_linear_async_communication) is not modeled.
+//  * Gradients of tied tensors are summed together with the replicas' gradients
+//    (sync_tied_weights_gradients). Gradients of an embedding are summed over the stages with this
+//    embedding. Gradients of a norm are summed over the ranks that apply the norm to parts of the
+//    tokens. A column-parallel matrix multiplication waits for the gather of its input; their
+//    overlap (tp_linear_async_communication) is not modeled.
 program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // Textbook data parallelism and ZeRO (Rajbhandari et al. 2020, arXiv 1910.02054), with only kernels

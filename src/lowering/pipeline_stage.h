@@ -100,9 +100,9 @@ struct MegatronAlignment {
   // are gathered before the first forward. Chunk q + 1 is gathered s passes before the first
   // forward of chunk q, where s is the number of stages before this stage.
   std::vector<std::vector<std::size_t>> gathered_before;
-  // For each pass, the chunk whose gradients are reduced after the pass: s backward passes after
-  // the chunk's last backward, where s is the number of stages before this stage. Remaining chunks
-  // are reduced at the end.
+  // For each pass, the chunk whose gradients are reduced after the pass. A chunk's gradients are
+  // reduced s backward passes after the chunk's last backward, where s is the number of stages
+  // before this stage. Remaining chunks are reduced at the end.
   std::vector<std::optional<std::size_t>> reduced_after;
 };
 MegatronAlignment MegatronAlignmentOf(const PipelineStage& stage);

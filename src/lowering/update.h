@@ -86,8 +86,8 @@ struct UpdatedTensors {
 // same interface.
 
 // Writes the optimizer's kernels, and allocates their temporary tensors:
-//   - foreach: one temporary tensor for each parameter is allocated before the kernel that writes
-//     the tensors, in the order of the parameters and with their sizes (empty_like in
+//   - foreach: one temporary tensor per parameter, of the parameter's size, is allocated before the
+//     kernel that writes these tensors, in the order of the parameters (empty_like in
 //     aten/src/ATen/native/cuda/ForeachUnaryOp.cu). The tensors are freed after the last kernel.
 //   - single: parameters are updated one after another. The root is freed when the next tensor
 //     begins. The denominator is freed when the next tensor's denominator is assigned to its name.

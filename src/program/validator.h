@@ -52,8 +52,8 @@ std::string PlaceOf(bool in_prologue, Index instruction);
 // for all durations. Operations are ordered by:
 //  * the order of a stream;
 //  * an event that is recorded after the earlier operation and waited for before the later
-//    operation (the wait refers to the latest record in host order; without a record it does not
-//    wait);
+//    operation (the wait refers to the latest record in host order; without a record, the wait has
+//    no effect);
 //  * the host: a host task, and all work that the host waited for, precede all work that the host
 //  issues later;
 //  * a communicator: its collectives and exchanges run one after the other, in host order.

@@ -99,9 +99,9 @@ struct Repetition {
 };
 
 // The last time in a run at which the device waited for the host, and the last time at which the
-// host waited because of a full queue. Only instructions after the examined part of a step are
-// considered (RankClass::looked_at), up to the first host wait for an event, which resets the
-// host's lead over the device.
+// host waited for a full queue. Only instructions after the examined part of a step
+// (RankClass::looked_at) are considered, up to the first wait of the host for an event. This wait
+// resets the host's lead over the device.
 struct HostInfluence {
   Time held_up_by_issue;  // last time at which a device operation waited for its issue
   // The last time at which the host waited because a stream's queue was full. The host checks the

@@ -132,8 +132,8 @@ class SimulatedClass {
   void Leave(Time now);
   // Makes the waiting operation on a communicator occupy this fraction of the multiprocessors until
   // BeginCollective. Among the same ranks, only the waiting operation with the largest fraction
-  // occupies multiprocessors, because PyTorch has one communicator and one stream for a group of
-  // ranks.
+  // occupies multiprocessors. The reason is that PyTorch has one communicator and one stream per
+  // group of ranks.
   void Hold(std::uint32_t communicator, std::uint32_t share, Time now);
   // Sets the end of a stream's or communicator's operation after the joint solver has changed it.
   // Returns false if the operation is not in flight.
