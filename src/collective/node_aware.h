@@ -7,10 +7,12 @@ namespace stepcast::collective {
 // All-to-all along rails (NCCL's PXN, src/graph/paths.cc of NVIDIA/nccl). Data for local rank h of
 // another node are first sent over NVLink to local rank h of the sender's node. That rank then
 // sends the data of its complete node as one message through its own NIC. With g ranks per node,
-// messages between nodes are g times longer and g times fewer, and remain on one rail.
+// messages between nodes are g times longer, and there are g times fewer messages. Each message
+// remains on one rail.
 //
 // With g ranks per node, rank m g + h is local rank h of node m. A rank has three lanes: send (to
-// its own node), forward (collects data for its rail and sends them to other nodes) and receive.
+// its own node), forward (collects data for the rank's rail and sends the data to other nodes) and
+// receive.
 class NodeAware final : public StepList {
  public:
   struct Options {

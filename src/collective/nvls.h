@@ -18,10 +18,10 @@ namespace stepcast::collective {
 // ranks() + m is node m's switch. A rank has these lanes:
 //
 //   scatter: sends the rank's contribution for every head to the switch.
-//   up: a head receives the sum from the switch and from the tree's children, and sends it to its
-//     parent.
-//   down: a head receives the result from the tree's parent, and sends it to children and to the
-//     switch.
+//   up: a head receives the sum from the switch and from the tree's children, and sends the sum to
+//     the head's parent.
+//   down: a head receives the result from the tree's parent, and sends the result to children and
+//     to the switch.
 //   gather: receives every head's result from the switch.
 //
 // At the tree's root, the head sends the result from its `up` lane. The switch has one lane that

@@ -109,7 +109,7 @@ class StepList {
 
   std::string_view algorithm() const { return algorithm_; }  // "ring", "tree", ...
   CollectiveKind kind() const { return kind_; }
-  Bytes size() const { return size_; }  // defined as in nccl-tests for this kind
+  Bytes size() const { return size_; }  // defined as in nccl-tests for this kind of collective
   int ranks() const { return ranks_; }
   int switches() const { return switches_; }
   int participants() const { return ranks_ + switches_; }

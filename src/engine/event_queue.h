@@ -23,14 +23,15 @@ namespace stepcast::engine {
 //
 // The heap is 4-ary and implicit. An entry has sixteen bytes, so the four children of a node fill
 // one cache line. A pop prefetches the next level's cache lines.
-// tests/benchmark/event_queue_benchmark.cc compares the queue with Boost.Heap, which is equally
-// fast for heaps in the cache, and slower with a million events.
+// tests/benchmark/event_queue_benchmark.cc compares the queue with Boost.Heap. Boost.Heap is
+// equally fast for heaps in the cache, and slower with a million events.
 //
 // Successively pushed events may have the same time, for example if hundreds of ranks end the same
 // kernel. Events with the same time need only two entries in the heap: the first event, and a list
 // of the other events (a burst). Each event of a burst is returned in constant time.
 //
-// Push and Pop take O(log n) and allocate only if the queue exceeds its maximum length so far.
+// Push and Pop take O(log n) time, and allocate memory only if the queue exceeds its maximum length
+// so far.
 template <typename Payload>
 class EventQueue {
   static_assert(std::is_trivially_copyable_v<Payload>);

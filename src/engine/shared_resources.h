@@ -34,17 +34,17 @@ namespace stepcast::engine {
 //   rate is at most a quarter. Contention for other resources then slows the activity only
 //   if it lowers the rate below this bound.
 //
-//   Example: a matrix multiplication uses all the SMs (share 1), a collective a tenth of the SMs
-//   (0.1). The level of the SMs is 1 / 1.1, so both run at rate 0.909. The multiplication takes a
-//   tenth longer while the collective runs.
+//   Example: a matrix multiplication uses all the SMs (share 1), and a collective uses a tenth of
+//   the SMs (share 0.1). The level of the SMs is 1 / 1.1, so both run at rate 0.909. The
+//   multiplication takes a tenth longer while the collective runs.
 //
 // Persistent activities
-//   A kernel may launch one thread block per multiprocessor that remains until the kernel ends
-//   (Use::kPersists; share: the fraction of the multiprocessors that its blocks need). Other
-//   activities may reserve multiprocessors until they end (Use::kHolds). If the shares add up to
-//   more than 1, the blocks without a multiprocessor run after the first blocks, in a second round
-//   that takes as long. The rate of a persistent activity is then at most 1/2, and it does not slow
-//   the activities that reserve multiprocessors:
+//   A kernel may launch one persistent thread block per multiprocessor, which remains until the
+//   kernel ends (Use::kPersists; share: the fraction of the multiprocessors that its blocks need).
+//   Other activities may reserve multiprocessors until they end (Use::kHolds). If the shares add up
+//   to more than 1, the blocks without a multiprocessor run after the first blocks, in a second
+//   round that takes as long. The rate of a persistent activity is then at most 1/2, and it does
+//   not slow the activities that reserve multiprocessors:
 //
 //       x_a <= 1/2   if its share and the shares of kHolds activities add up to more than 1.
 //
@@ -52,24 +52,24 @@ namespace stepcast::engine {
 //   A resource whose shares add up to at most 1 limits nothing, because no rate exceeds 1. So only
 //   over-subscribed resources matter. A start or finish affects only the activities that are
 //   connected to it through over-subscribed resources, directly or through other activities.
-//   Usually no resource is over-subscribed: nothing is solved and no end moves. Starts and finishes
-//   at the same time are solved together, because hundreds of ranks in one collective change
-//   kernels at the same time. The time of a solve is proportional to the number n of affected uses,
-//   or to n log n if levels differ.
+//   Usually no resource is over-subscribed: nothing is solved and no end moves. All activities that
+//   start or finish at one time are handled in one solve, because hundreds of ranks in one
+//   collective change kernels at the same time. The time of a solve is proportional to the number n
+//   of affected uses, or to n log n if levels differ.
 //
 // Numbers
-//   Shares are multiples of 2^-24, and rates are multiples of 2^-38. Both are rounded down, but a
-//   share above 1 is rounded up, so that it still bounds its activity's rate. Remaining work is
-//   exact, in units of 2^-38 ps. Ends are rounded up to a picosecond. Therefore, an uncontended
+//   Shares are multiples of 2^-24, and rates are multiples of 2^-38. Both are rounded down, except
+//   that a share above 1 is rounded up, so that it still bounds its activity's rate. Remaining work
+//   is exact, in units of 2^-38 ps. Ends are rounded up to a picosecond. Therefore, an uncontended
 //   activity ends at exactly start + work, and no work is lost or gained when rates change. No
 //   resource is used beyond its capacity, and no end is too early. Rounding a rate x down delays an
 //   end by less than 4e-12 / x of the time at this rate: for a second at a rate near 1, by less
 //   than 4 ps. There is no floating point, so every machine computes the same result.
 //
 // Usage: activities and resources are numbers below those passed to Reset. Call Start and Finish
-// for everything that starts and finishes at one time, then Settle. moved() then lists the
-// activities with a new end. The owner calls Finish when an activity's end is reached. Nothing
-// allocates once the lists have reached their maximum length.
+// for all activities that start or finish at one time, and then call Settle. moved() then lists the
+// activities with a new end. The owner calls Finish when an activity's end is reached. No function
+// allocates memory once the lists have reached their maximum length.
 class SharedResources {
  public:
   using Activity = std::uint32_t;
@@ -116,16 +116,16 @@ class SharedResources {
   // Ends `activity`, at its end or before its end.
   void Finish(Activity activity);
 
-  // Computes rates and ends from `now` on. `now` must be the time of all starts and finishes since
-  // the last call.
+  // Computes rates and ends from `now` on. `now` must be the time of all calls of Start and Finish
+  // since the last call of Settle.
   void Settle(Time now);
 
   // Returns whether an activity was started or finished since the last Settle.
   bool unsettled() const { return unsettled_; }
 
   bool running(Activity activity) const { return activities_[activity].running; }
-  // Returns the end of the activity, which is correct unless another activity starts or finishes
-  // before. Call this function after Settle.
+  // Returns the end of the activity. The end may change if another activity starts or finishes
+  // earlier. Call this function after Settle.
   Time end(Activity activity) const { return activities_[activity].end; }
   // Returns the current rate of the activity. Call this function after Settle.
   double rate(Activity activity) const;
@@ -151,8 +151,8 @@ class SharedResources {
     return running.remaining - (done < running.remaining ? done : running.remaining);
   }
 
-  // Returns the activities that started before the last Settle, and the activities whose end the
-  // last Settle changed.
+  // Returns the activities that started between the last two calls of Settle, and the activities
+  // whose end the last call changed.
   std::span<const Activity> moved() const { return moved_; }
 
  private:
@@ -174,18 +174,18 @@ class SharedResources {
     std::uint64_t share = 0;  // positive, in units of 2^-24
   };
   struct Resource {
-    bool changed = false;         // over-subscribed, with changed activities
+    bool changed = false;         // whether over-subscribed, with changed activities
     std::uint64_t held = 0;       // shares of the activities that reserve the resource (kHolds)
     std::uint64_t left = 0;       // remaining capacity, during a solve, in units of 2^-62
     std::uint64_t not_fixed = 0;  // shares of activities without a fixed rate
-    std::uint64_t level = 0;      // rate of these activities that exhausts the resource, in 2^-38
+    std::uint64_t level = 0;      // rate at which the resource is exhausted, in units of 2^-38
     std::vector<User> users;
   };
   struct Level {
     std::uint64_t level = 0;
     std::uint32_t resource = 0;
   };
-  struct Later;  // orders a heap with the lowest level on top
+  struct Later;  // order of a heap with the lowest level on top
 
   void Change(std::uint32_t resource);
   void Reach(std::uint32_t resource);
@@ -204,20 +204,21 @@ class SharedResources {
   std::vector<Resource> resources_;
   // The state of each resource, in separate arrays, because a collective of hundreds of ranks reads
   // thousands of entries.
-  std::vector<std::uint64_t> totals_;      // sums of the shares of running activities, in 2^-24
+  std::vector<std::uint64_t> totals_;      // sums of running activities' shares, in units of 2^-24
   std::vector<std::uint32_t> reached_in_;  // number of the last solve that affects each resource
   std::vector<Activity> moved_;
   bool unsettled_ = false;
-  std::vector<Activity> started_;       // started since the last Settle; some may have finished
+  std::vector<Activity> started_;  // activities started since the last Settle, possibly finished
   std::vector<std::uint32_t> changed_;  // resources whose activities changed
   // The resources and activities that the current solve affects.
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;
-  std::vector<Activity> two_rounds_;   // in two rounds, with a rate that is not fixed
+  std::vector<Activity> two_rounds_;   // activities in two rounds whose rate is not fixed
   std::vector<std::uint32_t> lowest_;  // resources that are exhausted next, at equal levels
-  // A heap of the other candidates, lowest level on top. Levels only rise while rates are fixed, so
-  // an entry with an outdated level is popped too early, and is then pushed again.
+  // A heap of the other resources that may be exhausted, with the lowest level on top. Levels only
+  // rise while rates are fixed, so an entry with an outdated level is popped too early, and is then
+  // pushed again.
   std::vector<Level> levels_;
 };
 

@@ -36,7 +36,7 @@ class Autocast {
       copy.held = true;
     }
   }
-  // Casts the complete gradient of `tensor`, stored in the range `gradient`, to the stored type.
+  // Casts the complete gradient of `tensor`, which is in the range `gradient`, to the stored type.
   void CastGradient(int tensor, const Range& gradient);
   // Releases the layer's copies that CastGradient has not released. A tied tensor has a copy in
   // each layer that uses it.
@@ -68,7 +68,7 @@ class Autocast {
   Operations& operations_;
   std::vector<std::vector<Copy>> layers_;
   static constexpr int kNoLayer = -1;
-  std::vector<int> layer_of_;  // indexed by tensor: the layer that owns its copy
+  std::vector<int> layer_of_;  // indexed by tensor: the layer that owns the copy
   std::vector<Copy> none_;
 };
 

@@ -12,12 +12,12 @@
 //  * fp16_compress, bf16_compress: the compute stream casts the bucket and divides the copy by the
 //    number of ranks. The copy is all-reduced, and another stream writes it back to the bucket.
 //  * powerSGD: the compute stream adds the previous step's error to the bucket, stores a copy of
-//    the bucket, packs the uncompressed tensors, orthogonalizes the last step's Q and computes P =
-//    M Q for every matrix M. Another stream then executes, in order: all-reduce of the uncompressed
-//    tensors, all-reduce of all P, orthogonalization of P, Q = M^T P, all-reduce of Q, M = P Q^T.
-//    The host waits until the device has finished all work, including backward so far
-//    (torch.cuda.synchronize). FP32 Q of rank 3 and more is orthogonalized by a QR factorization,
-//    which is priced as reading and writing the matrix (a lower bound).
+//    the bucket and packs the uncompressed tensors. Then it orthogonalizes the last step's Q and
+//    computes P = M Q for every matrix M. Another stream then executes, in order: all-reduce of the
+//    uncompressed tensors, all-reduce of all P, orthogonalization of P, Q = M^T P, all-reduce of Q,
+//    M = P Q^T. The host waits until the device has finished all work, including backward so far
+//    (torch.cuda.synchronize). If Q is in FP32 and its rank is 3 or more, Q is orthogonalized by a
+//    QR factorization, which is priced as reading and writing the matrix (a lower bound).
 //
 // In PyTorch, the continuations of a future run on separate streams. In this model, the
 // continuations share one stream, `comm hook`.
@@ -29,8 +29,8 @@ class CommHook {
 
   bool active() const { return hook_ != plan::CommHook::kNone; }
 
-  // Write the hook's buffers and kernels. Call these functions in the prologue. `reduction` is the
-  // stream of the communicator. `buffer` stores the bucket's `tensors` contiguously, in `type`.
+  // Call these functions in the prologue; they add the hook's buffers and kernels. `reduction` is
+  // the stream of the communicator. `buffer` stores the bucket's `tensors` contiguously, in `type`.
   void WritePrologue(StreamId reduction, Index communicator);
   void AddBucket(Index buffer, std::span<const int> tensors, DataType type);
 
@@ -60,7 +60,7 @@ class CommHook {
     Index values = program::kNone;  // index of a buffer
     DataType type = DataType::kFp32;
     // Buffers and kernels of fp16_compress and bf16_compress:
-    Index sent = program::kNone;  // buffer; in powerSGD, for uncompressed tensors
+    Index sent = program::kNone;  // buffer: the cast bucket, or powerSGD's uncompressed tensors
     Index compress = program::kNone, divide = program::kNone, restore = program::kNone;
     Index all_reduce = program::kNone;
     Index ready = program::kNone;  // index of an event

@@ -20,17 +20,17 @@ namespace stepcast::lowering {
 // (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// The tensors that overlap one rank's part, completely or partly. Both numbers are maxima over
-// ranks. `elements` is the sum of the complete sizes of these tensors.
+// The tensors that overlap one rank's part, completely or partly. `elements` is the sum of the
+// complete sizes of these tensors. Both members are maxima over ranks.
 struct Holding {
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
 };
 
 // Returns the layout of all parameters in one flat tensor, with one equal part per rank. Parameters
-// are in registration order. With `round_robin`, every ranks-th parameter from 0 on is first, then
-// every ranks-th parameter from 1 on, and so on. The flat tensor is padded to a multiple of 2 x
-// ranks elements, so that each part is aligned to 4 bytes.
+// are in registration order. With `round_robin`, parameters 0, `ranks`, 2 x `ranks`, ... are first,
+// then parameters 1, `ranks` + 1, and so on. The flat tensor is padded to a multiple of 2 x ranks
+// elements, so that each part is aligned to 4 bytes.
 FlatLayout DeepSpeedLayout(const model::Model& model, std::span<const int> tensors,
                            std::int64_t ranks, bool round_robin);
 Holding LargestHolding(const FlatLayout& flat);
@@ -46,10 +46,11 @@ struct FlatGroup {
 template <typename Value>
 using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 
-// The optimizer's parameter groups. Dense parameters form one group. Experts are stored on other
-// ranks, and form groups of at most 178,956,971 elements. A larger tensor is in a separate group
-// (split_params_into_different_moe_groups_for_optimizer). The ranks with copies of the same
-// parameters divide each group. If `experts_apart` is false, there is one group for all parameters.
+// The optimizer's parameter groups. Dense parameters form one group. Experts are divided among
+// other ranks than dense parameters, and form groups of at most 178,956,971 elements. A larger
+// tensor is in a separate group (split_params_into_different_moe_groups_for_optimizer). Each group
+// is divided among the ranks with copies of the group's parameters. If `experts_apart` is false,
+// there is one group for all parameters.
 class FlatGroups {
  public:
   FlatGroups(const model::Model& model, const OfParameterGroups<std::int64_t>& ranks,
@@ -58,7 +59,7 @@ class FlatGroups {
   std::span<const FlatGroup> all() const { return groups_; }
   std::size_t group_of(int tensor) const { return of_tensors_[static_cast<std::size_t>(tensor)]; }
   const FlatGroup& of(int tensor) const { return groups_[group_of(tensor)]; }
-  // Returns the offset, in elements, of a tensor in the flat tensor of its group.
+  // Returns a tensor's offset in the group's flat tensor, in elements.
   std::int64_t offset_of(int tensor) const { return offsets_[static_cast<std::size_t>(tensor)]; }
 
  private:
@@ -74,7 +75,7 @@ struct DeepSpeedBucket {
   // The part of a bucket that is reduced over one set of ranks.
   struct Share {
     std::int64_t elements = 0;
-    std::int64_t first = 0;  // offset in the bucket of the first tensor of the part
+    std::int64_t first = 0;  // offset of the part's first tensor in the bucket
     // The number of ranges in the bucket. Each range belongs to one rank.
     std::int64_t parts = 0;
   };
@@ -111,7 +112,7 @@ class ChunkedReduction {
     Index communicator = program::kNone;
     Pieces pieces;  // complete tensors
     Range flat;
-    Range sent;  // in the communication type, if it differs from the stored type
+    Range sent;  // `flat` in the communication type, if this type differs from the stored type
   };
 
   TrainingStep& step_;
@@ -127,21 +128,22 @@ class DeepSpeedPartitions {
  public:
   DeepSpeedPartitions(TrainingStep& step, Operations& operations);
 
-  // Write the prologue. Call AddCommunicators before the other functions of the prologue.
+  // These functions write the prologue. Call AddCommunicators first.
   void AddCommunicators();
   void AddParameters();
 
-  std::size_t size() const { return states_.size(); }  // number of groups, dense parameters first
+  std::size_t size() const { return states_.size(); }  // number of groups; the dense group is first
   const FlatGroups& groups() const { return flats_; }
   const FlatLayout& flat(std::size_t g) const { return flats_.all()[g].flat; }
   // Returns the prefix of the group's buffer names: "", "expert " or "expert group 2 ".
   static std::string PrefixOf(std::size_t g);
-  // Return the tensors that overlap this rank's part of group g, or its parts of all groups.
+  // Return the tensors that overlap this rank's part of group g, or this rank's parts of all
+  // groups.
   const Holding& held(std::size_t g) const { return states_[g].held; }
   const Holding& held() const { return held_; }
-  // Describe the parameters of one kind. `ranks` returns the number of ranks among which the
-  // parameters are divided. ElementsOf returns the number of their elements. HeldOf returns the
-  // total number of elements of the tensors that overlap a rank's parts.
+  // These functions describe the parameters of one kind. `ranks` returns the number of ranks among
+  // which the parameters are divided. ElementsOf returns the number of elements of the parameters.
+  // HeldOf returns the total number of elements of the tensors that overlap a rank's parts.
   std::int64_t ranks(model::ParameterGroup of) const {
     return static_cast<std::int64_t>(ranks_[IndexOf(of)].data.size());
   }
@@ -170,9 +172,9 @@ class DeepSpeedPartitions {
   // The rank's part of a group.
   struct State {
     Range parameters;
-    Pieces own;                   // see Own
+    Pieces own;                   // the pieces that the rank owns
     std::int64_t own_first = 0;   // offset of the rank's part in the flat tensor
-    std::int64_t kept_first = 0;  // see KeptOffset
+    std::int64_t kept_first = 0;  // offset of the part for KeptOffset
     Holding held;
   };
 
@@ -224,13 +226,13 @@ class DeepSpeedUpdate {
   // total. The result is reduced over all ranks, and the host waits for the reduction.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
-  // Sums one number over all ranks, on the compute stream. The effects `then` use the sum. With
-  // `of_experts`, also reduces over the ranks with the same experts.
+  // Sums one number over all ranks, on the compute stream. `then` are effects that read the sum. If
+  // `of_experts` is true, also reduces over the ranks with the same experts.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
   // Computes the norm of all gradients: first over `tensors` tensors, then over all ranks.
   // `squares` are the results of SquaresOf for these tensors. If `first` is true, the call starts a
-  // new sum; otherwise, the call adds to the sum. With `of_experts`, ranks with the same experts
-  // average their sums, which are equal (_average_expert_grad_norms).
+  // new sum; otherwise, the call adds to the sum. If `of_experts` is true, ranks with the same
+  // experts average their sums (_average_expert_grad_norms), although the sums are equal.
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
                 std::span<const program::Effect> squares, bool first, bool of_experts = false);
@@ -245,8 +247,8 @@ class DeepSpeedUpdate {
   // Updates the parameters in the ranges `parameters`. `updates` are effects from UpdateOf.
   void Apply(const UpdateGroup& group, const std::vector<program::BufferUse>& parameters,
              std::span<const program::Effect> updates);
-  // Returns the effect that updates `count` parameters at `place`, which are the elements of the
-  // group from element `offset` on.
+  // Returns the effect that updates `count` parameters at `place`. These parameters are the
+  // elements of the group from element `offset` on.
   program::Effect UpdateOf(const UpdateGroup& group, const program::Elements& place,
                            std::int64_t offset, std::int64_t count) const;
 
@@ -263,9 +265,9 @@ class DeepSpeedUpdate {
   // The plan's training settings, with all of the optimizer's data types set to FP32.
   plan::Training fp32_;
   Index communicator_;
-  Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number, the sum
+  Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number and the sum
   Index reduced_ = program::kNone;  // index of an event
-  std::vector<Index> all_reduces_;  // over data-parallel ranks, over parts of the model
+  std::vector<Index> all_reduces_;  // one over data-parallel ranks, one over parts of the model
   Index average_ = program::kNone;  // collective over the ranks with the same experts
 };
 

@@ -31,15 +31,15 @@
 // multiplied so that gradients do not underflow. Before the update, the gradients are divided by
 // the same factor. If any gradient is not finite, the step is skipped.
 //  * Megatron-LM (megatron/core/optimizer/optimizer.py, _unscale_main_grads_and_check_for_nan): one
-//    multi-tensor kernel reads and writes this rank's main gradients. A flag (some gradient on some
-//    rank is not finite) is all-reduced, and the host reads the flag (.item()).
+//    multi-tensor kernel reads and writes this rank's main gradients. A flag for non-finite
+//    gradients on any rank is all-reduced, and the host reads the flag (.item()).
 //  * torch.amp.GradScaler (torch/amp/grad_scaler.py; ddp, fsdp1 and fsdp2 with FP32 parameters,
-//    because it rejects FP16 gradients): the same kernel, also for fused optimizers, whose kernels
-//    read the flag. For other optimizers, the host reads the flag. FSDP's gradients are sharded, so
-//    the flag is all-reduced (torch/distributed/fsdp/sharded_grad_scaler.py).
+//    because GradScaler rejects FP16 gradients): the same kernel, also for fused optimizers, whose
+//    kernels read the flag. For other optimizers, the host reads the flag. FSDP's gradients are
+//    sharded, so the flag is all-reduced (torch/distributed/fsdp/sharded_grad_scaler.py).
 //
-// For DeepSpeed, see deepspeed_parts.h. NVIDIA's FusedLAMB with mixed precision checks in its own
-// kernels.
+// For DeepSpeed, see deepspeed_parts.h. NVIDIA's FusedLAMB with mixed precision checks gradients in
+// its own kernels.
 namespace stepcast::lowering {
 
 // A range of gradients. Each element of the range is the gradient of one element of the model.
@@ -69,8 +69,8 @@ class GradientClipping {
 
   // Undoes the loss scaling and clips the gradients, on the compute stream. Call this function
   // before the update. The gradients are `tensors` tensors of `type` with `elements` elements in
-  // total. With a data flow, `ranges` are their locations. A stage without tensors still
-  // participates in the sum for the norm.
+  // total. With a data flow, `ranges` are the locations of the gradients. A stage without tensors
+  // still participates in the sum for the norm.
   void Write(std::int64_t tensors, std::int64_t elements, DataType type,
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 

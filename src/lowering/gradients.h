@@ -37,7 +37,7 @@ struct Bucket {
 // Divides tensors into buckets by PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp,
 // compute_bucket_assignment_by_size). A bucket is closed when its size reaches the limit, so it may
 // exceed the limit by one tensor. The first bucket has a separate limit. With a limit of 0 B, each
-// tensor is a bucket. The buckets refer to `order`.
+// tensor is a bucket. The buckets point into `order`.
 std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int> order,
                                   std::int64_t bytes_per_element, Bytes first_limit, Bytes limit);
 
@@ -53,7 +53,7 @@ struct GradientBucket {
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // indices of events
   int missing = 0;    // number of gradients that are not yet in the bucket
-  bool full = false;  // see GradientBuckets::LaunchInOrder
+  bool full = false;  // whether LaunchInOrder has marked the bucket as full
 };
 
 class GradientBuckets {
@@ -144,7 +144,7 @@ class GradientBuckets {
   Operations& operations_;
   std::vector<Channel> channels_;
   std::vector<GradientBucket> buckets_;
-  std::size_t launched_ = 0;   // see LaunchInOrder
+  std::size_t launched_ = 0;   // number of buckets that LaunchInOrder has launched
   std::vector<Place> places_;  // indexed by tensor
 };
 
@@ -181,7 +181,7 @@ class DummyGradients {
 
  private:
   struct OfOutputLayer {
-    Range dummy;  // empty for other tensors
+    Range dummy;  // empty unless the output layer has this matrix
     bool exists = false;
   };
   void KeepOneForEachShape();
@@ -202,8 +202,8 @@ class LocalGradients {
   // Adds buffers and kernels for gradients of `type`, without allocating memory.
   LocalGradients(TrainingStep& step, Operations& operations, DataType type);
 
-  // Allocates memory if needed, and declares the writes of the next kernel. Call this function
-  // before the kernel that computes the gradient from the parameters in `source`.
+  // Allocates memory if needed, and declares what the next kernel writes. Call this function before
+  // the kernel that computes the gradient from the parameters in `source`.
   void Write(int tensor, const program::Elements& source);
   // Returns the range that this micro-batch has written.
   const Range& Written(int tensor) const;
@@ -237,7 +237,8 @@ class LocalGradients {
 // core/distributed/finalize_model_grads.py):
 //  * embeddings tied to the output layer: over the first and the last pipeline stage;
 //  * with sequence parallelism, tensors applied to a rank's part of the tokens: over the
-//    tensor-parallel ranks. The gradients to sum are packed into one buffer and unpacked afterward.
+//    tensor-parallel ranks. The gradients are packed into one buffer before the sum and unpacked
+//    afterward.
 //
 // Without tied tensors, all functions do nothing.
 class TiedGradients {
@@ -247,8 +248,8 @@ class TiedGradients {
   // Returns whether the gradients of `tensor`, an index in this stage's model, are summed over
   // stages.
   bool Has(int tensor) const;
-  // Returns whether this rank includes the tensor in a sum over all parameters. Only one rank
-  // includes each tensor.
+  // Returns whether this rank includes the tensor in a sum over all parameters. Each tensor is
+  // included on exactly one rank.
   bool Counts(int tensor) const;
 
   void WritePrologue();

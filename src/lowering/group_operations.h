@@ -26,7 +26,7 @@ class GroupOperations {
   };
   Entry Add(const model::GroupOperation& operation);
 
-  // Issues the operation. `source` and `target` are the buffers of its values.
+  // Issues the operation. `source` and `target` are the buffers of the operation's values.
   void Issue(const Entry& entry, const model::GroupOperation& operation, Index source,
              Index target);
   // Returns the range of `buffer` that the operation uses for a value.

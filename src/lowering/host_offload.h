@@ -11,8 +11,8 @@
 
 // ZeRO-Offload, ZeRO-Infinity and FSDP's CPU offload. States are in the node's memory or on its
 // NVMe drives, and are copied to and from the device. The node's CPUs run the optimizer, as
-// operations with a given duration on the compute stream. NVMe reads and writes have a separate
-// stream. All ranks of a node work at the same time and share its memory bandwidth and drives.
+// operations of fixed duration on the compute stream. NVMe reads and writes have a separate stream.
+// All ranks of a node work at the same time, and share the node's memory bandwidth and drives.
 namespace stepcast::lowering {
 
 // The locations of the optimizer's states and the parameters.
@@ -35,16 +35,16 @@ class HostOffload {
   // Adds streams and events to the program. Call this function before the first step.
   void WritePrologue();
 
-  // Writes an update of `elements` parameters on the CPUs. States on NVMe drives are read before
-  // the update and written back after it. The host is busy during the update.
+  // Adds an update of `elements` parameters by the CPUs. States on NVMe drives are read before the
+  // update and written back after it. The host is busy during the update.
   void Update(std::int64_t elements);
 
-  // Writes the same update as Update, but as a host task. The host must have waited for the
+  // Adds the same update as Update, but as a host task. The host must have waited for the
   // gradients.
   void UpdateOnHost(std::int64_t elements);
 
-  // Makes the CPUs add `elements` gradients, which `stream` has copied to the host, to the
-  // gradients in host memory. The host is busy during the addition.
+  // Makes the CPUs add `elements` new gradients to the gradients in host memory. The CPUs start
+  // after `stream` has copied the new gradients to the host. The host is busy during the addition.
   void AccumulateOnHost(StreamId stream, std::int64_t elements);
 
   // Writes the gradients of `elements` parameters to NVMe, after `stream` has copied them to the
@@ -72,8 +72,8 @@ class HostOffload {
   Index reached_ = program::kNone, read_ = program::kNone, updated_ = program::kNone;  // events
 };
 
-// Updates units on the CPUs. The units' states must be offloaded, and their gradients must be on
-// the host.
+// Updates units on the CPUs. The units' states must be offloaded, and the units' gradients must be
+// on the host.
 template <typename Units>
 void UpdateOnHost(HostOffload& offload, Units& units) {
   std::int64_t elements = 0;

@@ -41,7 +41,7 @@ struct Range {
   }
 };
 
-// Return the use of a range whose offset is the same on all ranks.
+// Return a read or a write of a range whose offset is the same on all ranks.
 inline program::BufferUse Reads(const Range& range) {
   return Reads(range.buffer(), range.place.offset, range.size());
 }
@@ -70,9 +70,9 @@ std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elemen
 // pytorch/pytorch@01caf79e047f), the buckets of a distributed optimizer, and the flat tensors of
 // DeepSpeed's stages 1 and 2.
 struct FlatLayout {
-  Pieces tensors{};           // in order, without empty tensors
+  Pieces tensors{};           // non-empty tensors, in order
   std::int64_t exact = 0;     // sum of the tensors' elements
-  std::int64_t elements = 0;  // including gaps and padding at the end
+  std::int64_t elements = 0;  // number of elements, including gaps and padding at the end
   std::int64_t shard = 0;     // elements of each rank's shard: elements / ranks, rounded up
   std::int64_t ranks = 1;
 
@@ -124,13 +124,13 @@ class BlockLayout {
     std::int64_t elements = 0;      // elements of the tensor
     std::int64_t length = 0;        // elements of a rank's block, with padding
     std::int64_t offset = 0;        // offset in a rank's shard
-    std::int64_t full_offset = 0;   // offset among the full tensors, with padding
-    std::int64_t exact_offset = 0;  // offset among the full tensors, without padding
+    std::int64_t full_offset = 0;   // offset in the concatenated full tensors, with padding
+    std::int64_t exact_offset = 0;  // offset in the concatenated full tensors, without padding
   };
 
   BlockLayout() = default;
-  // `lengths` is the block length of each tensor, in elements, if it is divided among `ranks`
-  // ranks. Empty tensors have no block.
+  // `lengths` are the block lengths of the tensors, in elements, if each tensor is divided among
+  // `ranks` ranks. Empty tensors have no block.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
   // Lays out all tensors of the model, divided evenly. Every tensor has a block.
@@ -166,8 +166,8 @@ class BlockLayout {
 // contain parts of several units.
 
 // Divides elements among ranks so that each bucket and each unit is divided evenly. At ZeRO stage
-// 3, gradients are reduced by bucket and parameters are gathered by unit, and a rank must have the
-// same elements in both.
+// 3, gradients are reduced bucket by bucket, and parameters are gathered unit by unit. A rank must
+// have the same elements in its buckets and in its units.
 
 // The elements of one bucket (row) that belong to one unit (column).
 struct Cell {
@@ -235,9 +235,9 @@ class TensorPieces {
                  std::span<const Group> groups, std::int64_t ranks);
 
   std::vector<Place> gradients_, parameters_;  // indexed by tensor
-  std::vector<bool> is_unit_;                  // by bucket: whether it equals one unit
-  std::vector<TensorPiece> pieces_;            // pieces of all tensors, tensor by tensor
-  std::vector<std::size_t> first_piece_;       // by tensor: index in pieces_; then the end
+  std::vector<bool> is_unit_;             // indexed by bucket: whether the bucket equals one unit
+  std::vector<TensorPiece> pieces_;       // pieces of all tensors, tensor by tensor
+  std::vector<std::size_t> first_piece_;  // indexed by tensor: first index in pieces_; then the end
   std::vector<std::vector<std::pair<int, TensorPiece>>> in_bucket_;
 };
 

@@ -14,9 +14,9 @@ struct LowerOptions {
   // Whether the program describes how operations change values (src/program/data_flow.h), which the
   // runtime needs.
   bool data_flow = false;
-  // The result of model::BuildWork for the scenario. Null: LowerRank computes it.
+  // The result of model::BuildWork for the scenario. If null, LowerRank calls BuildWork.
   const std::vector<model::LayerWork>* works = nullptr;
-  // The result of plan::ScheduleOf for the scenario's plan. Null: LowerRank computes it.
+  // The result of plan::ScheduleOf for the scenario's plan. If null, LowerRank calls ScheduleOf.
   const parallel::PipelineSchedule* schedule = nullptr;
 };
 

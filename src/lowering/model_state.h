@@ -36,13 +36,13 @@ Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
                          std::span<const UpdatedTensor> tensors);
 
 // The state of a sharded unit on one rank: the rank's part of the parameters, of the optimizer's
-// arrays and, between backward and update, of the reduced gradients. The three parts have the same
-// layout.
+// arrays and, between backward and update, of the reduced gradients. Parameters, arrays and
+// gradients have the same layout.
 struct ShardedState {
   std::int64_t elements = 0;  // including padding
   Range parameters{}, optimizer{}, gradient{};
   model::ParameterGroup group = model::ParameterGroup::kDense;
-  bool has_gradient = false;  // the gradient exists; released by WriteShardedUpdate
+  bool has_gradient = false;  // whether the gradient exists; WriteShardedUpdate releases it
   Pieces parts{};
   std::vector<UpdatedTensor> updated{};  // the tensors that the optimizer updates
 };

@@ -7,8 +7,9 @@
 #include "src/lowering/layouts.h"
 
 // Operations of data parallelism on parameters and gradients: copy, cast, accumulate, scale,
-// gather, reduce. Each call writes one operation. The operation's buffer uses, effects on values,
-// and bytes moved or sent are derived from the source and target ranges.
+// gather, reduce. Each call writes one operation. The source and target ranges determine which
+// buffers the operation reads and writes, how it changes values, and how many bytes it moves or
+// sends.
 namespace stepcast::lowering {
 
 class Operations {
@@ -62,8 +63,8 @@ class Operations {
     Run(stream, name);
   }
 
-  // The following functions write a kernel in steps: first declare the reads, writes and effects,
-  // then call Run.
+  // With the following functions, a kernel is written in steps: first declare what it reads, writes
+  // and changes, then call Run.
   void Reads(const Range& range) {
     Use(range, false);
     read_ += range.size();
@@ -84,8 +85,8 @@ class Operations {
     if (!builder_.describes_data_flow()) return;
     builder_.With(Scaled(scale, Move(target.place, source.place, Shorter(target, source))));
   }
-  // Replaces the kernel's numbers of bytes read and written. Use this function if a kernel's memory
-  // traffic differs from the sizes of its ranges.
+  // Sets the number of bytes that the kernel reads and writes. Use this function if a kernel's
+  // memory traffic differs from the sizes of its ranges.
   void Traffic(Bytes read, Bytes written, Access access = Access::kPlain) {
     read_ = read;
     written_ = written;
@@ -93,8 +94,8 @@ class Operations {
   }
   void Run(StreamId stream, const char* name);
 
-  // Write collectives in the data type of their ranges. If one range is part of the other, both are
-  // declared as one use.
+  // The following functions write collectives in the data type of the ranges. If one range is part
+  // of the other, only the larger range is declared.
   void AllReduce(StreamId stream, Index communicator, const Range& range, bool average = false);
   void ReduceScatter(StreamId stream, Index communicator, const Range& part, const Range& whole,
                      bool average = false);
@@ -129,7 +130,7 @@ class Operations {
                    const Range& source, const Range& whole, bool average);
 
   ProgramBuilder& builder_;
-  // Properties of the kernel that is being written:
+  // Properties of the next kernel:
   Bytes read_, written_;
   DataType type_ = DataType::kFp32;
   Access access_ = Access::kPlain;

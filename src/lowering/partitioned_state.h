@@ -93,17 +93,17 @@ class PartitionedState {
   }
 };
 
-// Parameters at DeepSpeed's stage 3: this rank's parts, and the gathers and frees around modules
-// (deepspeed/runtime/zero/partition_parameters.py, partitioned_param_coordinator.py; see
-// framework_steps.h for the versions).
+// Parameters at DeepSpeed's stage 3: this rank's parts, and the operations that gather and free
+// parameters around modules (deepspeed/runtime/zero/partition_parameters.py,
+// partitioned_param_coordinator.py; see framework_steps.h for the versions).
 //   - With zero_hpz_partition_size, small groups of ranks share a secondary copy, from which
 //     backward gathers.
 //   - With zero_quantized_weights, 8-bit integers are sent.
 //   - With offload_param, parts are copied from the host, even if a single rank has nothing to
 //     gather (NoGatherHandle, NoGatherCoalescedHandle).
 
-// Decides which parameters DeepSpeed's stage 3 gathers and frees around every module. DeepSpeed
-// records the order of the modules in a micro-batch
+// Decides which parameters DeepSpeed's stage 3 gathers before every module and frees after it.
+// DeepSpeed records the order of the modules in a micro-batch
 // (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99), and uses the recorded order
 // from the third micro-batch on.
 
@@ -125,17 +125,18 @@ class ParameterCoordinator {
   void BeginMicroBatch();
 
   struct Fetched {
-    Parameters gather{};    // needed now, not requested
+    Parameters gather{};    // needed now, and not yet requested
     Parameters wait{};      // needed now, and already in flight
     Parameters prefetch{};  // to request in advance
   };
-  // Returns the gathers and waits before the next visit. Call this function before each visit.
+  // Returns the parameters to gather, to wait for and to prefetch before the next visit. Call this
+  // function before each visit.
   Fetched Fetch();
   // Returns the parameters to free after the last fetched visit. Call this function after this
   // visit.
   Parameters Release();
-  // Returns the parameters that no Release returned, because the input of their module needs no
-  // gradient. Call this function after backward.
+  // Returns the parameters of modules whose inputs need no gradients. No call of Release has
+  // returned these parameters. Call this function after backward.
   Parameters ReleaseRest();
 
  private:
@@ -154,8 +155,8 @@ class ParameterCoordinator {
   const CoordinatorOptions options_;
 
   std::vector<Status> status_;
-  std::deque<Entry> queue_;                // uses that Fetch has not processed
-  std::vector<std::int64_t> fetched_for_;  // by parameter: latest visit processed by Fetch
+  std::deque<Entry> queue_;                // parameters of later visits, not yet processed by Fetch
+  std::vector<std::int64_t> fetched_for_;  // indexed by parameter: latest visit processed by Fetch
   std::int64_t live_ = 0;  // elements gathered or in flight, without persistent parameters
   std::int64_t next_ = 0;  // next visit
 };
@@ -167,7 +168,7 @@ class PartitionedParameters : public PartitionedState {
   PartitionedParameters(TrainingStep& step, Operations& operations, HostOffload& offload,
                         const ProcessGroups& groups, const BlockLayout& parts);
 
-  // Write the prologue. Call these functions in this order.
+  // These functions write the prologue. Call them in this order.
   void SetStreams(StreamId gather_stream, StreamId nccl_stream, Index communicator);
   void AddEvents();
   void AddPartition();  // allocates the partition unless it is on the host
@@ -175,8 +176,8 @@ class PartitionedParameters : public PartitionedState {
   void SetVisits(std::vector<Parameters> visits);
 
   void BeginMicroBatch() { coordinator_->BeginMicroBatch(); }
-  // Gather and free parameters as the coordinator decides. Call Fetch before each visit, Release
-  // after each visit, and ReleaseRest after backward.
+  // These functions gather and free parameters as the coordinator decides. Call Fetch before each
+  // visit, Release after each visit, and ReleaseRest after backward.
   void Fetch();
   void Release() { FreeAll(coordinator_->Release()); }
   void ReleaseRest() { FreeAll(coordinator_->ReleaseRest()); }
@@ -209,7 +210,7 @@ class PartitionedParameters : public PartitionedState {
     Range flat;                         // the gathered result for several parameters
     Range packed, flat_packed, scales;  // as 8-bit integers
     Index gathered = program::kNone;    // index of an event
-    int waiting = 0;                    // number of parameters not yet waited for
+    int waiting = 0;                    // number of parameters that no wait has covered
     bool complete = false;
   };
 
@@ -252,7 +253,7 @@ class PartitionedParameters : public PartitionedState {
   std::vector<Tensor> tensors_;    // indexed by tensor of the model
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
-  // The gathers, indexed by parameters and by whether secondary copies are gathered.
+  // All collectives, indexed by parameters and by whether secondary copies are gathered.
   std::map<std::pair<Parameters, bool>, Gather> gathers_;
   std::map<int, Gather*> in_flight_;
   // Pairs of an event and a number of freed elements, which the device may read until the event.
@@ -272,7 +273,7 @@ class PartitionedGradients : public PartitionedState {
   PartitionedGradients(TrainingStep& step, Operations& operations, HostOffload& offload,
                        const ProcessGroups& groups, const BlockLayout& parts);
 
-  // Write the prologue. Call these functions in this order.
+  // These functions write the prologue. Call them in this order.
   void SetStreams(StreamId reduce_stream, Index communicator);
   void AddEvents();
   void AddPartition();
@@ -329,7 +330,7 @@ class PartitionedGradients : public PartitionedState {
   Range transit_, widened_;  // for copies between device and host
   std::vector<Entry> entries_;
   std::int64_t bucket_elements_ = 0;
-  std::map<std::vector<int>, Range> interleaved_;  // indexed by tensors of the bucket
+  std::map<std::vector<int>, Range> interleaved_;  // indexed by the list of tensors in the bucket
   std::map<int, QuantisedExchange> exchanges_;     // indexed by tensor
 };
 

@@ -18,41 +18,44 @@
 
 namespace stepcast::lowering {
 
-// Returns the messages of a stage as input for StageMessages. Each pass has the slots of its
-// activations and received gradients, and the pass of this stage that receives its output.
-// Micro-batches in flight at the same time have different slots. `works` are the works of the
-// stage's layers. `rank` is any rank of the stage.
+// Returns the messages of a stage as input for StageMessages. The result specifies two things for
+// each pass: the slots of activations and received gradients, and the pass of this stage that
+// receives the output. Micro-batches in flight at the same time have different slots. `works` are
+// the results of model::BuildWork for the stage's layers. `rank` is any rank of the stage.
 StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parallel::Grids& grids,
                                 const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works, int rank);
 
 // A check word in the data flow of passes. Each rank has a 32-bit word per micro-batch. Received
 // messages and collectives inside layers change the word. Messages to other ranks contain the word,
-// and the gradients depend on the word. A missing, late or misdirected message or collective
-// therefore changes the parameters.
+// and the gradients depend on the word. If a message or collective is missing, late or misdirected,
+// the parameters therefore change.
 //
-// All-gathers and messages transfer the word itself. Sums transfer small integers derived from the
-// word, whose sum is exact. Without a data flow, or without communication inside passes, all
-// functions do nothing. validate/training_check.h computes the same words without programs.
+// All-gathers and messages transfer the word itself. Reductions transfer small integers derived
+// from the word, whose sum is exact. Without a data flow, or without communication inside passes,
+// all functions do nothing. validate/training_check.h computes the same words without programs.
 class PassValues {
  public:
   struct Place {
     int chunks = 1;               // number of chunks of all stages
     std::int64_t batch_part = 0;  // index of the part of the batch that this rank trains on
-    // Whether the word must be equal on all ranks that share layers, or that have equal gradients
-    // of complete tensors. False if the results of a reduce-scatter make the words differ.
+    // Whether the word must be equal within two sets of ranks: ranks among which a layer is
+    // divided, and ranks that compute equal gradients of complete tensors. False if the results of
+    // a reduce-scatter make the words differ.
     bool one_word = true;
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
 
-  // `words` is the number of passes in flight at once. `communicates`: layers communicate.
-  // `splits`: the backward pass of weights uses the word of the backward pass of inputs.
+  // `words` is the number of passes in flight at once. `communicates`: whether layers communicate.
+  // `splits`: whether backward is split; the pass for weights then uses the word of the pass for
+  // inputs.
   void WritePrologue(int words, bool communicates, bool splits);
 
-  // Add effects to the first and last kernels of a pass (with ProgramBuilder::With). A backward
-  // pass begins with recomputation or with the received gradient. `received` is the buffer of a
-  // neighbor's message (kNone: no message). `chunk` is the index among the chunks of all stages.
-  // `word` is the index of the micro-batch's word among the words in flight.
+  // These functions add effects to the first and last kernels of a pass (with
+  // ProgramBuilder::With). A backward pass begins with recomputation or with the received gradient.
+  // `received` is the buffer of a neighbor's message (kNone: no message). `chunk` is the index
+  // among the chunks of all stages. `word` is the index of the micro-batch's word among the words
+  // in flight.
   void BeginForward(int chunk, int word, Index received);
   void TurnBack(int chunk, int word);
   void BeginBackward(int chunk, Index received);
@@ -88,8 +91,9 @@ class PassValues {
 
   const Place place_;
   ProgramBuilder& builder_;
-  // The buffer of check words: one word per micro-batch in flight, then one word for backward. With
-  // `splits_`, the buffer has one word for the backward of each micro-batch in flight instead.
+  // The buffer of check words: one word per micro-batch in flight, then one word for backward. If
+  // `splits_` is true, the buffer instead has one word for the backward of each micro-batch in
+  // flight.
   Index words_ = program::kNone;
   bool splits_ = false;
   int in_flight_ = 0;
@@ -100,11 +104,11 @@ class PassValues {
 //
 // Forward: after a block is computed, a separate stream copies its activations to the host. After
 // the next block, the compute stream waits for the copies, and the device memory is freed. The last
-// block's activations remain on the device, because its backward is next. Backward: when a block's
-// backward begins, the activations of the previous block are copied back. The activations of two
-// blocks are therefore on the device at once. Copies use pinned memory. The method is Transformer
-// Engine's double buffering (NVIDIA/TransformerEngine, transformer_engine/pytorch/cpu_offload.py,
-// AsyncDoubleBufferGroupOffloadHandler).
+// block's activations remain on the device, because the backward of this block is next. Backward:
+// when a block's backward begins, the activations of the previous block are copied back. The
+// activations of two blocks are therefore on the device at once. Copies use pinned memory. The
+// method is Transformer Engine's double buffering (NVIDIA/TransformerEngine,
+// transformer_engine/pytorch/cpu_offload.py, AsyncDoubleBufferGroupOffloadHandler).
 class ActivationOffload {
  public:
   explicit ActivationOffload(ProgramBuilder& builder) : builder_(builder) {}
@@ -116,9 +120,10 @@ class ActivationOffload {
   // than two blocks.
   void WritePrologue();
 
-  // Writes the copies to the host. Call this function after the layer's forward.
+  // Copies the layer's activations to the host. Call this function after the layer's forward.
   void AfterForward(int layer);
-  // Writes the copies back to the device. Call this function before the layer's backward.
+  // Copies the activations of the previous block back to the device. Call this function before the
+  // layer's backward.
   void BeforeBackward(int layer);
 
  private:
@@ -145,8 +150,8 @@ class ActivationOffload {
 // The maxima of all FP8 tensors of the rank are stored in one tensor, which is all-reduced with
 // max. One kernel then computes scales from the maxima and their history. The all-reduce is over
 // all ranks of a pipeline stage (Megatron-LM's get_amax_reduction_group; with tp_only_amax_red,
-// over the ranks among which layers are divided). Without a group, it is over all ranks. Later
-// work, including a message to the next stage, waits for the update.
+// over the ranks among which layers are divided). Without a group, the all-reduce is over all
+// ranks. Later work, including a message to the next stage, waits for the update.
 class ScaleUpdates {
  public:
   // `model` is this rank's part of the model.

@@ -21,7 +21,7 @@ class PipelineStage {
 
   int stage() const { return stage_; }
   int stages() const { return stages_; }
-  // Return whether the stage has the model's first and last layers.
+  // These functions return whether the stage has the model's first layer, or the last layer.
   bool first() const { return chunks_.front().first; }
   bool last() const { return chunks_.back().last; }
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }
@@ -31,11 +31,12 @@ class PipelineStage {
   struct Chunk {
     int number = 0;                      // index among the chunks of all stages
     int first_layer = 0, end_layer = 1;  // indices in model()
-    bool first = true, last = true;      // whether it is the first or last chunk of all stages
+    bool first = true, last = true;      // whether the chunk is the first or last of the model
     int before = 0, behind = 0;          // the stages with the previous and the next chunk
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  // Returns, for each layer of model(), the index that model::WorkOfLayers assigns to its work.
+  // Returns, for each layer of model(), the index that model::WorkOfLayers assigns to the layer's
+  // work.
   std::vector<int> WorkOfLayers(const model::WorkOptions& options) const;
   // Returns the index in model() of the first layer of each chunk, in the order of chunks().
   std::vector<int> ChunkBegins() const;
@@ -66,8 +67,8 @@ class PipelineStage {
   const std::vector<parallel::Action>& passes() const { return passes_; }
   // Returns, for each pass, whether it overlaps with the next pass, which is then a backward pass.
   const std::vector<bool>& begins_pair() const { return begins_pair_; }
-  // Returns the parameter passes (gathers, frees, reductions) before pass `index`. If `index` is
-  // passes().size(), returns the parameter passes after the last pass.
+  // Returns the parameter passes (which gather, free or reduce parameters) before pass `index`. If
+  // `index` is passes().size(), returns the parameter passes after the last pass.
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
   }
@@ -99,9 +100,9 @@ struct MegatronAlignment {
   // are gathered before the first forward. Chunk q + 1 is gathered s passes before the first
   // forward of chunk q, where s is the number of stages before this stage.
   std::vector<std::vector<std::size_t>> gathered_before;
-  // For each pass, the chunk whose gradients are reduced after the pass: s backward passes after
-  // the chunk's last backward, where s is the number of stages before this stage. Remaining chunks
-  // are reduced at the end.
+  // For each pass, the chunk whose gradients are reduced after the pass. A chunk's gradients are
+  // reduced s backward passes after the chunk's last backward, where s is the number of stages
+  // before this stage. Remaining chunks are reduced at the end.
   std::vector<std::optional<std::size_t>> reduced_after;
 };
 MegatronAlignment MegatronAlignmentOf(const PipelineStage& stage);

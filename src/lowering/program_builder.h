@@ -54,7 +54,7 @@ class Entries {
   Index first_ = 0, end_ = 0;
 };
 
-// Return an operation's use of a range of a buffer.
+// Return an entry for Program::uses: an operation reads or writes a range of a buffer.
 inline program::BufferUse Reads(Index buffer, Bytes offset, Bytes size) {
   return {.buffer = buffer, .write = false, .offset = offset, .size = size};
 }
@@ -62,7 +62,7 @@ inline program::BufferUse Writes(Index buffer, Bytes offset, Bytes size) {
   return {.buffer = buffer, .write = true, .offset = offset, .size = size};
 }
 
-// The uses of an operation: a range of entries of Program::uses.
+// The range in Program::uses that belongs to an operation.
 struct UseRange {
   Index first = 0, count = 0;
 };
@@ -112,7 +112,7 @@ class ProgramBuilder {
     return AddBuffer({.first = AddText(name)}, size, category, padding);
   }
   Index AddKernel(Kernel kernel);
-  // Adds a kernel for work of the host's CPUs or drives. A stream waits for this work.
+  // Adds a kernel for work of the host's CPUs or drives. The kernel's stream waits for this work.
   Index AddHostKernel(const char* name, Time time) {
     return AddKernel({.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
   }
@@ -130,7 +130,7 @@ class ProgramBuilder {
   const program::Collective& CollectiveAt(Index index) const { return program_.collectives[index]; }
   Index AddLabel(std::string_view label);
 
-  // Reserves memory for more entries.
+  // These functions reserve memory for more entries.
   void ReserveBuffers(std::size_t buffers) {
     program_.buffers.reserve(program_.buffers.size() + buffers);
   }
@@ -147,8 +147,8 @@ class ProgramBuilder {
     stamp_.micro_batch = static_cast<std::uint16_t>(micro_batch);
   }
 
-  // Returns whether effects and state are recorded. If false, the functions that record them do
-  // nothing. Call this function before you compute expensive arguments.
+  // Returns whether effects and state are recorded. If false, With and AddState do nothing. Call
+  // this function before you compute expensive arguments.
   bool describes_data_flow() const { return describes_data_flow_; }
   // Makes the host wait for each later operation of the step on this stream. The wait uses `event`.
   void WaitForLaunches(StreamId stream, Index event) {
@@ -178,7 +178,7 @@ class ProgramBuilder {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
   }
 
-  // Runs kernels one after another, without uses or effects.
+  // Runs kernels one after another. The kernels have no effects and use no buffers.
   void Run(StreamId stream, std::span<const Index> kernels);
   void Run(StreamId stream, Index kernel) { Operate(program::Opcode::kKernel, stream, kernel); }
   void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses) {
@@ -188,7 +188,7 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
   }
-  // Adds a list of uses for several operations. Pass the result to Run.
+  // Adds a list of buffer uses that several operations share. Pass the result to Run.
   UseRange AddUses(std::span<const program::BufferUse> uses) {
     Use(uses);
     return TakeUses();
@@ -201,7 +201,7 @@ class ProgramBuilder {
   Index AddHostTask(std::string_view name, Time duration);
   void RunOnHost(Index task) { Operate(program::Opcode::kHostTask, 0, task); }
   void Copy(StreamId stream, const program::Copy& copy, std::span<const program::BufferUse> uses);
-  // Copy `bytes` over the host link, from or to the device ranges `uses`.
+  // These functions copy `bytes` over the host link. `uses` are the ranges on the device.
   void ToHost(StreamId stream, Bytes bytes, std::initializer_list<program::BufferUse> uses) {
     Copy(stream, {.direction = program::CopyDirection::kDeviceToHost, .bytes = bytes},
          std::span(uses.begin(), uses.size()));
@@ -226,8 +226,8 @@ class ProgramBuilder {
   void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {
     Exchange(stream, exchange, std::span(uses.begin(), uses.size()));
   }
-  // Write an instruction. Record and HostWait return the instruction's index in the step, for
-  // SetOperand.
+  // The following functions write an instruction. Record and HostWait return the instruction's
+  // index in the step, for SetOperand.
   std::size_t Record(StreamId stream, Index event) {
     Emit(program::Opcode::kRecordEvent, stream, event);
     return program_.step.size() - 1;
@@ -253,7 +253,7 @@ class ProgramBuilder {
   }
 
   Bytes SizeOf(Index buffer) const { return program_.buffers[buffer].size; }
-  // Return the use of a complete buffer.
+  // Return an entry for Program::uses: an operation reads or writes a complete buffer.
   program::BufferUse ReadsAll(Index buffer) const {
     return Reads(buffer, Bytes(0), SizeOf(buffer));
   }
@@ -281,7 +281,7 @@ class ProgramBuilder {
     instruction.micro_batch = stamp_.micro_batch;
     instruction.label = stamp_.label;
   }
-  // Appends an instruction without uses.
+  // Appends an instruction that uses no buffers.
   void Emit(program::Opcode opcode, StreamId stream, Index operand) {
     Emit(opcode, stream, operand, {.first = taken_uses_, .count = 0});
   }
@@ -295,7 +295,7 @@ class ProgramBuilder {
     Emit(program::Opcode::kRecordEvent, stream, awaited_[stream]);
     Emit(program::Opcode::kHostWaitEvent, 0, awaited_[stream]);
   }
-  // Returns the uses that are not attached to an operation, and marks them as attached.
+  // Returns the entries of Program::uses that belong to no operation yet, and marks them as taken.
   UseRange TakeUses() {
     const Index first = std::exchange(taken_uses_, static_cast<Index>(program_.uses.size()));
     return {.first = first, .count = taken_uses_ - first};
@@ -307,7 +307,7 @@ class ProgramBuilder {
   program::Program program_;
   std::vector<program::Instruction>* section_ = &program_.prologue;
   std::vector<program::Effect> pending_;  // effects of the next operation
-  std::vector<Index> awaited_;  // by stream: see WaitForLaunches; kNone: the host does not wait
+  std::vector<Index> awaited_;            // indexed by stream: event of WaitForLaunches, or kNone
   Index taken_uses_ = 0;        // number of entries of Program::uses that belong to operations
   program::Instruction stamp_;  // phase, label and micro-batch of the next instructions
 };

@@ -24,7 +24,7 @@ enum class MessageStyle : std::uint8_t {
   // Each direction has a separate stream and communicator. A pass's receive is posted before the
   // preceding pass runs, and nothing waits for a send. Used by the reference framework and by
   // Megatron-LM with overlapped messages. PyTorch uses this style with several chunks per stage,
-  // but all messages share one communicator, which receives in the order of the sends.
+  // but all messages share one communicator, and are received in the order in which they are sent.
   kOverlapped,
   // One exchange at a time, on the pipeline's communicator. The compute stream waits for the
   // exchange. Three kinds of programs use this style:
@@ -40,20 +40,20 @@ enum class MessageStyle : std::uint8_t {
   kBlocking,
 };
 
-// How, after a pass, the pass's output is sent and inputs of later passes (Stage::posted) are
-// received. Only for kBlocking.
+// After a pass: how the pass's output is sent, and how the inputs of later passes (Stage::posted)
+// are received. Only for kBlocking.
 enum class ExchangesBehind : std::uint8_t {
-  kApart,     // an exchange for the send, then an exchange for the receives
+  kApart,     // one exchange for the send, then another exchange for the receives
   kTogether,  // one exchange for the send and the receives
   kReceiveFirst,
-  kNone,  // the next pass's exchange sends and receives
+  kNone,  // no exchange; the exchange after the next pass includes these messages
 };
 
 // When the host waits for the device after an exchange. Only for kBlocking.
 enum class MessageWaits : std::uint8_t {
   kNever,
-  kAlways,    // always, for all issued work
-  kGathered,  // before parts are gathered, for the compute stream
+  kAlways,    // the host waits for all issued work
+  kGathered,  // the host waits for the compute stream before parts are gathered
 };
 
 class StageMessages {
@@ -61,27 +61,28 @@ class StageMessages {
   struct Stage {
     int stage = 0;
     int stages = 1;
-    // The ranks of all stages with the same position in their stage.
+    // The groups of ranks that exchange messages. A group has one rank of each stage, at the same
+    // position in every stage.
     parallel::GroupLayout pipeline{};
     MessageStyle style = MessageStyle::kOverlapped;
     std::vector<ExchangesBehind> behind{};  // indexed by pass; only for kBlocking
-    // For each pass, the number of passes whose receives are posted in the exchange after this pass
-    // or earlier. Only for kBlocking.
+    // For each pass, how many passes have a posted receive once the exchange after this pass is
+    // issued. Only for kBlocking.
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
     // Whether the compute stream does not wait for exchanges that only send. Only for kBlocking.
     bool sends_beside = false;
-    // Whether each message is sent separately, on a communicator of its two stages. Only for
+    // Whether each message is sent separately, on a communicator of the two stages. Only for
     // kBlocking.
     bool in_pairs = false;
-    // The number of ranks with the same activations that each send one part of a message. Receivers
-    // gather all parts (Megatron-LM's scatter_gather_tensors_in_pipeline until 2023). 1: each rank
-    // sends the complete message. Only for kBlocking.
+    // The number of parts of a message. Ranks with the same activations send one part each, and
+    // receivers gather all parts (Megatron-LM's scatter_gather_tensors_in_pipeline until 2023). If
+    // 1, each rank sends the complete message. Only for kBlocking.
     int parts = 1;
     int own_part = 0;
-    // A chunk of the stage, its message sizes, and the stages of its neighbors.
+    // A chunk of the stage, its message sizes, and the stages of the neighboring chunks.
     struct Chunk {
-      bool first = true, last = true;  // whether it is the first or last chunk of all stages
+      bool first = true, last = true;  // whether the chunk is the first or last of the model
       int before = 0, behind = 0;
       Bytes received{};  // bytes of a micro-batch's activations from the previous chunk
       Bytes sent{};      // bytes of a micro-batch's activations to the next chunk
@@ -94,9 +95,9 @@ class StageMessages {
     // (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B). Only for kOverlapped.
     std::vector<bool> begins_pair{};
     std::vector<std::size_t> chunk_of{};  // indexed by pass: index in `chunks`
-    std::vector<int> slots{};             // indexed by pass: slot of its micro-batch's activations
-    std::vector<int> gradient_slots{};    // by pass: slot of the received gradient
-    // For each pass, the pass of this stage that receives its output. kNoPass: the output is sent
+    std::vector<int> slots{};             // indexed by pass: slot of the micro-batch's activations
+    std::vector<int> gradient_slots{};    // indexed by pass: slot of the received gradient
+    // For each pass, the pass of this stage that receives the output. kNoPass: the output is sent
     // to another stage, or there is no output.
     static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
     std::vector<std::size_t> takers{};
@@ -110,7 +111,7 @@ class StageMessages {
   void WritePrologue(std::vector<std::vector<Index>> inputs);
 
   // Returns whether the stream transfers messages that overlap with passes. The host must not wait
-  // for such a stream, because its peer may wait for this host (deadlock).
+  // for such a stream, because the stream's peer may wait for this host (deadlock).
   bool CarriesBeside(StreamId stream) const {
     return std::any_of(legs_.begin(), legs_.end(), [&](const Leg& leg) {
       return stream == leg.activations.stream || stream == leg.gradients.stream;
@@ -140,8 +141,8 @@ class StageMessages {
     Index communicator = program::kNone;
     program::MessageDirection direction = program::MessageDirection::kSend;
     int peer = 0;                                         // position in the communicator's group
-    Index ready = program::kNone;                         // event before the stream starts
-    Index arrived[2] = {program::kNone, program::kNone};  // alternate between passes
+    Index ready = program::kNone;                         // event that the stream waits for
+    Index arrived[2] = {program::kNone, program::kNone};  // two events, used alternately by passes
   };
 
   // The boundary between a chunk on stage `from` and the next chunk on stage `to`. This stage is
@@ -177,7 +178,8 @@ class StageMessages {
   const Stage::Chunk& ChunkOf(std::size_t pass) const {
     return stage_.chunks[stage_.chunk_of[pass]];
   }
-  // Returns the lane of the message that the pass receives or, if `receives` is false, sends.
+  // If `receives` is true, returns the lane of the message that the pass receives. Otherwise,
+  // returns the lane of the message that the pass sends.
   const Lane& LaneOf(std::size_t pass, bool receives) const;
 
   Index InputOf(std::size_t pass) const;
@@ -222,9 +224,9 @@ class StageMessages {
   Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
   Index before_ = program::kNone, after_ = program::kNone;  // indices of events
   std::vector<Index> drained_;                              // indexed by stream: events
-  std::vector<program::Message> messages_;                  // of the exchange that is being built
+  std::vector<program::Message> messages_;                  // messages of the next exchange
   std::vector<program::BufferUse> uses_;
-  // The gathers after the exchange, with their target buffers.
+  // The all-gathers that follow the exchange, each with its target buffer.
   std::vector<std::pair<const Gather*, Index>> gathers_;
   std::size_t posted_ = 0;   // number of passes with a posted receive
   std::size_t awaited_ = 0;  // number of passes whose input has arrived

@@ -37,8 +37,8 @@ inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes wr
 //  * Transformer Engine's layers have a separate workspace: 32 MiB from Hopper on, otherwise 4 MiB
 //    (transformer_engine/pytorch/module/base.py, get_cublas_workspace_size_bytes).
 //
-// The sizes agree to 1.1 MB with peaks printed by Megatron-LM's functional tests (golden values of
-// gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer, A100 and H100, deterministic). Does
+// The sizes agree within 1.1 MB with peaks printed by Megatron-LM's functional tests (golden values
+// of gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer, A100 and H100, deterministic). Does
 // nothing without a GPU or without matrix multiplications (layer lists).
 void AllocateFrameworkWorkspaces(TrainingStep& step);
 

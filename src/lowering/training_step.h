@@ -43,12 +43,12 @@ class ShardingStrategy {
   virtual void AfterForward(int /*layer*/) {}
   virtual void BeforeBackward(int /*layer*/) {}
   virtual void AfterBackward(int /*layer*/) {}
-  // Called before and after each pass of the stage (TrainingStep::pass), after its message is
-  // received and before its message is sent.
+  // BeginPass is called before each pass of the stage (TrainingStep::pass), after its input is
+  // received. EndPass is called after each pass, before its output is sent.
   virtual void BeginPass() {}
   virtual void EndPass() {}
-  // Writes gathers, frees or reductions of the schedule. Called between passes, after the previous
-  // pass's messages.
+  // Gathers, frees or reduces parameters, as the schedule requires. Called between passes, after
+  // the previous pass's messages.
   virtual void WriteParameterPass(const parallel::ParameterPass& /*pass*/) {}
   // Called when all backward kernels of a micro-batch are issued.
   virtual void EndBackward() {}
@@ -56,7 +56,7 @@ class ShardingStrategy {
   virtual void WriteUpdate() = 0;
 
   // Returns whether BeforeOperator and AfterOperator are called around each operator of a layer.
-  // These functions may write instructions and declare the reads of the operator's kernel
+  // These functions may write instructions, and may declare what the operator's kernel reads
   // (ProgramBuilder::Use).
   virtual bool follows_operators() const { return false; }
   virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
@@ -94,7 +94,8 @@ class TrainingStep {
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
 
-  // Return the index of the current micro-batch, and whether it is the last of the step.
+  // Return the index of the current micro-batch, and whether this micro-batch is the last of the
+  // step.
   std::int64_t micro_batch() const { return now_.micro_batch; }
   bool last_micro_batch() const {
     return now_.micro_batch + 1 == plan().training.gradient_accumulation;
@@ -108,9 +109,9 @@ class TrainingStep {
   std::int64_t first_element(int tensor) const { return first_elements_[tensor]; }
 
   // Declares that the next kernel writes to `target` the gradient of the tensor's elements [first,
-  // first + elements). `target` must be a use of the kernel. With `add`, the kernel adds to
-  // `target`. The kernel reads the parameters in `source`. The micro-batch's loss is divided by the
-  // number of micro-batches.
+  // first + elements). `target` must be in a range that the kernel writes. With `add`, the kernel
+  // adds to `target`. The kernel reads the parameters in `source`. The micro-batch's loss is
+  // divided by the number of micro-batches.
   void WithGradient(int tensor, std::int64_t first, std::int64_t elements,
                     const program::Elements& target, const program::Elements& source, bool add);
 
@@ -125,20 +126,20 @@ class TrainingStep {
   struct OperationEntries {
     std::vector<Index> kernels{};  // kNone for a group operation
     // For each operation, the end of the run of plain kernels that starts with this operation. A
-    // plain kernel is not the first or last of the list, allocates and releases nothing, and has no
-    // other effects.
+    // plain kernel is neither the first nor the last of the list, allocates and releases nothing,
+    // and has no other effects.
     std::vector<std::size_t> plain_end{};
-    std::vector<GroupOperations::Entry> groups{};  // by operation; may be empty
-    // For each operation, the event after it that the host waits for. Empty if the host waits for
-    // no operation.
+    std::vector<GroupOperations::Entry> groups{};  // indexed by operation; may be empty
+    // For each operation, the event that is recorded after the operation and for which the host
+    // waits. Empty if the host waits for no operation.
     std::vector<Index> host_events{};
-    // For each operation, the event after its kernel that another lane waits for. Empty if there
-    // are no such events.
+    // For each operation, the event that is recorded after the kernel and for which another lane
+    // waits. Empty if there are no such events.
     std::vector<Index> lane_events{};
     Index LaneEvent(std::size_t operation) const {
       return lane_events.empty() ? program::kNone : lane_events[operation];
     }
-    // Returns the event that is recorded after the operation for other operations.
+    // Returns the event with which other operations wait for this operation.
     Index Done(std::size_t operation) const {
       const Index of_lane = LaneEvent(operation);
       return of_lane != program::kNone ? of_lane : groups[operation].done;
@@ -149,16 +150,16 @@ class TrainingStep {
     // The operations at which the list's turns end (model::TurnEnds).
     std::vector<std::size_t> turn_ends{};
     std::vector<int> unfinished{};  // group operations that no operation in the list waits for
-    std::vector<model::ValueUse> unreleased{};      // uses of communicated values
-    std::size_t first_kernel = 0, last_kernel = 0;  // operations on the compute stream
+    std::vector<model::ValueUse> unreleased{};      // reads left for the kernel after the list
+    std::size_t first_kernel = 0, last_kernel = 0;  // indices of compute-stream operations
     std::size_t first_beside = 0;  // first kernel of the second lane; may be past the end
   };
-  // The entries for a layer's work in the program's tables. Layers with the same work run one at a
-  // time, so they share temporary buffers.
+  // The entries for a layer's work in the program's tables. Layers with the same work share
+  // temporary buffers, because they run one at a time.
   struct Work {
     OperationEntries forward, recompute, backward, backward_input, backward_weight;
     std::vector<Entries>
-        recomputed;  // buffers, by position among the checkpoint's layers with this work
+        recomputed;  // buffers, indexed by position among the checkpoint's layers with this work
     std::vector<Index> communicated{};
     // Gradients passed from layer to layer. Even and odd layers have different buffers, because a
     // layer writes one buffer while it reads the other.
@@ -172,14 +173,15 @@ class TrainingStep {
     std::vector<std::pair<Index, model::ValueUse>> buffers{};
   };
 
-  // The progress of a pass that is being written. The two passes of a pair are written alternately.
+  // The state of a pass during lowering. The instructions of a pair's two passes are written
+  // alternately.
   struct PassProgress {
     std::size_t pass = 0;  // index in the stage's passes
     std::int64_t micro_batch = 0;
     Pending pending{};
-    bool turned_back = false;      // for backward: whether it has begun
-    bool begins_backward = false;  // whether it is the part of a split backward that runs first
-    int last_layer = 0;            // last layer of a backward
+    bool turned_back = false;      // whether backward has begun
+    bool begins_backward = false;  // whether the pass begins the backward of its micro-batch
+    int last_layer = 0;            // for backward: the last layer
     int word = 0;                  // value of PassValues::present
   };
   // A turn: the operations [begin, end) of a list.
@@ -187,15 +189,15 @@ class TrainingStep {
     std::size_t begin = 0, end = 0;
   };
 
-  // The reads of a layer's first and last kernels, as ranges of reads_:
+  // The buffer ranges that a layer's first and last kernels read, as ranges of indices in reads_:
   //   - [first, parameters): the layer's parameters
   //   - for backward, by slot: the values that forward and recomputation kept
   //   - for the weight part of a split backward, by slot: the kept values that the part reads
   struct LayerReads {
     std::size_t first = 0, parameters = 0;
-    std::size_t activations = 0;  // number per slot, after the parameters
-    // `weights` is the index in reads_ of the first read of the weight part of backward. `left` is
-    // the number of reads of the weight part per slot.
+    std::size_t activations = 0;  // number of entries per slot, after the parameters
+    // `weights` is the index of the first entry for the weight part of backward. `left` is the
+    // number of these entries per slot.
     std::size_t weights = 0, left = 0;
   };
 
@@ -210,7 +212,7 @@ class TrainingStep {
   void AllocateFrozen();
   // Finds the last pass that contributes to each gradient.
   void FindLastPasses();
-  // Adds a range of reads_ to the next kernel's uses.
+  // Declares that the next kernel reads the ranges [first, end) of reads_.
   void UseReads(std::size_t first, std::size_t end);
   void WritePass(ShardingStrategy& strategy);
   // Writes the current pass and the next pass (a forward and a backward) alternately. One pass
@@ -248,8 +250,8 @@ class TrainingStep {
   void EndLayerBackward(ShardingStrategy& strategy, int layer);
   // Writes the part of backward that computes weight gradients.
   void WriteWeights(ShardingStrategy& strategy, int layer, Turn turn);
-  // Call BeginGradients before a backward pass. Call BeginContributions before, and
-  // EndContributions after, the gradient operations of a layer.
+  // Call BeginGradients before a backward pass. Call BeginContributions before the gradient
+  // operations of a layer, and EndContributions after these operations.
   void BeginGradients();
   void BeginContributions(int layer);
   void EndContributions();
@@ -269,18 +271,19 @@ class TrainingStep {
   // Returns the first buffer that exists only during the layer's forward or complete backward.
   // kNone: no such buffer exists, or recomputation owns it.
   Index TemporariesOf(ShardingStrategy::Pass pass, int layer) const;
-  // Makes the host wait for the event, then read the values that were copied to the host.
+  // Makes the host wait for the event, and then makes it read the values that were copied to the
+  // host.
   void AwaitOnHost(Index event);
-  // Adds the pending waits and reads to the next kernel.
+  // Declares that the next kernel reads the pending buffers.
   void TakePending();
-  // Writes the pending waits, then the kernel, then the gradients that the kernel completes.
+  // Writes the pending waits and the kernel. Then tells the strategy which gradients are complete.
   void RunKernel(ShardingStrategy& strategy, int layer, const model::Operation& operation,
                  Index kernel);
   OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
   void AddLane(std::uint8_t lane);  // creates the lane and its stream if needed
   // Returns the buffer of a layer's value in the current pass.
   Index BufferOf(model::ValueId value, int layer) const;
-  // An operation list of a layer that is being written in the current pass.
+  // A layer's operation list in the current pass.
   struct ListRun {
     ShardingStrategy& strategy;
     ShardingStrategy::Pass pass;
@@ -289,21 +292,21 @@ class TrainingStep {
     const std::vector<model::Operation>& operations;
     // The kind of list; at most one of these members is true. `forward`: the layer's forward list.
     // `weights`: the weight part of backward. `backward`: complete backward, or its input part. If
-    // all are false, the list is recomputed.
+    // all are false, the list is the recomputation.
     bool forward, weights, backward;
     bool begins, ends;  // whether the list is the first or last list of the stage's pass
-    bool hands_on;      // the list ends with a collective whose result is sent
+    bool hands_on;      // whether the list ends with a collective whose result is sent
     Index passing_by;   // result of TemporariesOf
   };
   void WriteKernel(const ListRun& run, std::size_t i);
-  // Adds the layer's parameters and kept values to the uses of the next kernel. Call this function
+  // Declares that the next kernel reads the layer's parameters and kept values. Call this function
   // before the first and the last kernel of the list.
   void UseWhatTheLayerReads(const ListRun& run);
-  // Allocates the values that the operation creates, and declares writes of the values that are
-  // used after the operation list.
+  // Allocates the values that the operation creates. Declares that the next kernel writes those
+  // values that are used after the operation list.
   void BeginLives(ShardingStrategy::Pass pass, int layer, const model::Operation& operation);
-  // Called for the last kernel before the layer's backward. The kernel writes the gradient that
-  // group operations at the start of backward read.
+  // Called for the last kernel before the layer's backward. The kernel writes the gradient that is
+  // the input of group operations at the start of backward.
   void HandBack(int layer);
   // Returns new buffers for received activations, by chunk and slot.
   std::vector<std::vector<Index>> AddInputs();
@@ -316,15 +319,14 @@ class TrainingStep {
   std::size_t chunk_index() const { return messages_.stage().chunk_of[now_.pass]; }
   const PipelineStage::Chunk& chunk() const { return stage_.chunks()[chunk_index()]; }
   int word() const { return static_cast<int>(chunk_index()) * slots_ + slot(); }
-  // Add uses to the first and last kernels of a pass: the read of the received message and the
-  // write of the sent message.
+  // These functions declare that a pass's first kernel reads the received message, and that the
+  // last kernel writes the sent message.
   void BeginForward();
   void BeginBackward();
   void WriteOutput();
-  // Writes a kernel without cost that writes the sent message, unless another kernel writes the
-  // message.
+  // Adds a kernel without cost that writes the sent message, if no other kernel writes it.
   void HandOn(ShardingStrategy& strategy, int layer);
-  // Returns the slot of the pass that is being written.
+  // Returns the slot of the current pass.
   int slot() const { return slot_of_pass_[now_.pass]; }
   std::size_t At(int slot, int layer) const {
     return static_cast<std::size_t>(slot) * model().layers.size() + static_cast<std::size_t>(layer);
@@ -332,8 +334,8 @@ class TrainingStep {
   const Entries& Saved(int slot, int layer) const { return saved_[At(slot, layer)]; }
   // Returns the values that the input part of a split backward keeps for the weight part.
   const Entries& Deferred(int slot, int layer) const { return deferred_[At(slot, layer)]; }
-  // Returns Deferred() without values of other chunks. Values of other chunks are in the receive
-  // buffer or, after the model's last layer, do not exist.
+  // Returns those values of Deferred() that belong to this chunk. Values of other chunks are in the
+  // receive buffer or, after the model's last layer, do not exist.
   Entries DeferredHere(int slot, int layer) const;
   // Returns the received gradient that backward's weight part reads. kNone if no gradient was
   // received.
@@ -351,8 +353,7 @@ class TrainingStep {
   const std::vector<model::LayerWork> own_works_;  // empty if the caller provided them
   const std::vector<model::LayerWork>& works_;
   std::vector<int> work_of_layer_;
-  std::vector<std::size_t>
-      place_in_checkpoint_;  // by layer: position among the checkpoint's layers with the same work
+  std::vector<std::size_t> place_in_checkpoint_;  // indexed by layer: index in Work::recomputed
   ActivationOffload offload_;
   GroupOperations groups_;
   Index handing_on_ = program::kNone;  // kernel at the end of passes that end with a collective
@@ -367,23 +368,23 @@ class TrainingStep {
   std::vector<Entries> saved_;     // indexed by slot and layer: buffers
   std::vector<Entries> deferred_;  // indexed by slot and layer: buffers
   std::vector<Index> labels_;      // indexed by layer
-  // The buffers of untrained parameters by layer. kNone: the layer has no untrained parameters.
-  // Empty: no layer has untrained parameters.
+  // The buffers of untrained parameters, indexed by layer. kNone: the layer has no untrained
+  // parameters. The list is empty if no layer has untrained parameters.
   std::vector<Index> frozen_;
   std::vector<std::int64_t> first_elements_;  // indexed by tensor
-  std::vector<int> layers_of_tensor_;         // by tensor: number of contributions to its gradient
+  std::vector<int> layers_of_tensor_;         // number of gradient contributions, by tensor
   std::vector<Index> tied_contribution_;      // indexed by tensor: buffer; kNone: not tied
-  std::vector<int> missing_;       // by tensor: contributions still missing in this micro-batch
-  std::vector<bool> contributed_;  // by tensor: whether this pass has contributed
+  std::vector<int> missing_;       // number of missing contributions in this micro-batch, by tensor
+  std::vector<bool> contributed_;  // whether this pass has contributed, by tensor
   std::vector<std::size_t> last_pass_of_tensor_;
   std::vector<bool> ends_micro_batch_;  // indexed by pass
   std::vector<int> ready_;              // tensors whose gradients the next kernel completes
   std::vector<Index> contributions_;    // contributions of the current layer to tied tensors
   std::vector<program::BufferUse> reads_;
   std::vector<LayerReads> layer_reads_;              // indexed by layer
-  std::vector<std::pair<StreamId, Index>> drained_;  // streams and events, for host_waits
+  std::vector<std::pair<StreamId, Index>> drained_;  // streams and their events, for host_waits
   std::vector<StreamId> lanes_;                      // compute streams
-  PassProgress now_;                                 // the pass that is being written
+  PassProgress now_;                                 // the current pass
   StageMessages messages_;
   PassValues values_;
   ScaleUpdates scales_;

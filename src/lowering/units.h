@@ -22,15 +22,15 @@ namespace stepcast::lowering {
 
 struct Unit {
   std::string name;           // name of the unit's first layer, or "root"
-  std::vector<int> layers;    // ascending; forward needs the unit from the first layer to the last
+  std::vector<int> layers;    // ascending; forward needs the unit in all layers from first to last
   std::vector<int> tensors;   // tensors of the unit, in registration order
   std::vector<int> frozen;    // indices in Model::frozen, in registration order
   std::int64_t elements = 0;  // number of elements in `tensors`
-  bool root = false;          // contains all parameters outside other units
+  bool root = false;          // whether the unit contains all parameters that are in no other unit
 };
 
 struct Units {
-  std::vector<Unit> units;    // in the order of their first layers
+  std::vector<Unit> units;    // units, in the order of their first layers
   std::vector<int> of_layer;  // index of each layer's unit
 };
 
@@ -47,15 +47,15 @@ Units UnitPerLayer(const model::Model& model);
 Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan,
                      const std::vector<int>& chunk_begins = {0});
 
-// Returns one bucket per unit, in the order in which the units' gradients become complete. `order`,
-// the order of the tensors, is sorted by bucket; the buckets refer to `order`.
+// Returns one bucket per unit, in the order in which the units' gradients become complete. Sorts
+// `order`, the order of the tensors, by bucket. The buckets point into `order`.
 std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order);
 
 // The order in which frameworks with hooks visit units. The root is first in forward and in
-// backward, because its hooks enclose all other hooks. The blocks follow the root.
+// backward, because the root's hooks enclose all other hooks. The blocks follow the root.
 struct UnitOrder {
   UnitOrder() = default;
-  // `has_parameters` states for each unit whether it has parameters.
+  // `has_parameters` has one entry per unit: whether the unit has parameters.
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters);
   // Includes only the units whose first layer is in [first, end).
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters, int first, int end);
@@ -69,7 +69,8 @@ struct UnitOrder {
   std::vector<int> place;   // indexed by unit: position in blocks; -1: not in blocks
 };
 
-// FSDP2's data of a sharded module: ranges, events, and state while a step is being written.
+// FSDP2's data of a sharded module: ranges, events, and the state of the module at the current
+// point of the step.
 
 // A module under fully_shard. If its experts are sharded over other ranks, the module has two
 // units, one per mesh. The parameters of one unit are gathered and reduced together. (torchtitan
@@ -83,7 +84,7 @@ struct ShardedUnit {
   // For each tensor, the number of this rank's elements, including padded rows.
   std::vector<std::int64_t> tensor_elements;
   std::int64_t shard_elements = 0;     // sum of tensor_elements
-  std::int64_t gathered_elements = 0;  // elements of all ranks, including frozen parameters
+  std::int64_t gathered_elements = 0;  // sum over all ranks, including frozen parameters
   BlockLayout blocks;                  // layout of the shards; only with a data flow
   BlockLayout gather_blocks;           // `blocks`, followed by the frozen parameters
   // Layout of the shards over the k ranks of reshard_after_forward.
@@ -98,15 +99,15 @@ struct ShardedUnit {
   Range frozen;    // this rank's shard of untrained parameters
   Index gather_done = program::kNone, copy_out_done = program::kNone,
         kept_written = program::kNone;  // indices of events
-  bool gather_issued = false;           // a gather is issued, but its result is not copied
-  bool unshard_issued = false;          // the schedule has requested the parameters
-  bool unsharded = false;               // the full parameters exist
+  bool gather_issued = false;           // whether a gather is issued, but not yet copied out
+  bool unshard_issued = false;          // whether the schedule has requested the parameters
+  bool unsharded = false;               // whether the full parameters exist
   bool has_kept = false;
   // Gradients:
-  Range accumulated;                    // full gradients in reduce_dtype; only without sync
-  Range reduce_input;                   // full gradients in reduce_dtype
-  Range reduce_output;                  // this rank's shard, in reduce_dtype
-  Index reduced = program::kNone;       // event: the reduce-scatter has read its input
+  Range accumulated;               // full gradients accumulated over micro-batches, in reduce_dtype
+  Range reduce_input;              // full gradients in reduce_dtype
+  Range reduce_output;             // this rank's shard, in reduce_dtype
+  Index reduced = program::kNone;  // event: the reduce-scatter has read its input
   Index post_reduced = program::kNone;  // event: the sharded gradient is final
   bool has_accumulated = false;
 };

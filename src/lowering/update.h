@@ -20,8 +20,8 @@ namespace stepcast::lowering {
 
 // The kernels that update parameters, and their temporary tensors.
 
-// A temporary tensor that an update makes for each parameter tensor, with the same shape, in the
-// type of the updated values (plan::UpdatedType).
+// A temporary tensor that an update makes for each parameter tensor. It has the parameter's shape
+// and the type of the updated values (plan::UpdatedType).
 enum class Temporary : std::uint8_t {
   kGradient,     // gradient, cast to the type of the master weights
   kRoot,         // square root of the second moment
@@ -34,7 +34,7 @@ struct UpdateKernel {
   std::optional<Temporary> makes{}, works_on{};
 };
 
-// Returns the kernels of an update of `elements` of the model's parameters, in order
+// Returns the kernels that update `elements` parameters of the model, in order
 // (torch/optim/adamw.py, sgd.py).
 //  * fused: one kernel that reads or writes each operand once (torch.optim with fused=True).
 //  * foreach: PyTorch's default sequence of multi-tensor kernels. AdamW has eight kernels: 80 bytes
@@ -51,10 +51,10 @@ struct UpdateKernel {
 //
 // FP32 master weights, if present, are updated: the gradient is read in its own type, and the
 // parameters are written by a cast. With fp16_remainder, the 16-bit parameters contain one half of
-// the master weights and the optimizer the other half; both halves are read and written. Without
-// master weights, all operands have the parameters' type, and moments have the type
-// optimizer_state_dtype. The update of a layer list takes the time that the list specifies, scaled
-// to the fraction of the elements.
+// the bits of the master weights, and the optimizer contains the other half. Both halves are read
+// and written. Without master weights, all operands have the parameters' type, and moments have the
+// type optimizer_state_dtype. The update of a layer list takes the time that the list specifies,
+// scaled to the fraction of the elements.
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                         Version torch, std::int64_t elements);
 
@@ -85,24 +85,25 @@ struct UpdatedTensors {
 // The update of parameters by an optimizer of PyTorch (torch.optim), or by an optimizer with the
 // same interface.
 
-// Writes the optimizer's kernels and their temporary tensors:
-//   - foreach: before the kernel that writes them, temporary tensors are allocated: one for each
-//     parameter, of the parameter's size, in the order of the parameters (empty_like in
+// Writes the optimizer's kernels, and allocates their temporary tensors:
+//   - foreach: one temporary tensor per parameter, of the parameter's size, is allocated before the
+//     kernel that writes these tensors, in the order of the parameters (empty_like in
 //     aten/src/ATen/native/cuda/ForeachUnaryOp.cu). The tensors are freed after the last kernel.
 //   - single: parameters are updated one after another. The root is freed when the next tensor
 //     begins. The denominator is freed when the next tensor's denominator is assigned to its name.
 //     At most three temporary tensors exist.
 //   - For optimizers of other libraries, see framework_update.cc.
 //
-// `uses` are the gradients read and the states written. `updates` are the effects of the last
-// kernel, which writes the parameters.
+// `uses` are the gradients that the kernels read and the states that they write. `updates` are the
+// effects of the last kernel, which writes the parameters.
 void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
                           const UpdatedTensors& updated, std::span<const program::BufferUse> uses,
                           std::span<const program::Effect> updates);
 
-// Muon updates the matrices of blocks with the momentum of their gradients, made nearly orthogonal
-// by five Newton-Schulz steps (Jordan 2024). One step maps X (m x n, m <= n) to a X + (b A + c A A)
-// X with A = X X^T. A step needs matrix multiplications of 2 m^2 n, 2 m^3 and 2 m^2 n operations.
+// Muon updates the matrices of blocks with the momentum of the gradients. Five Newton-Schulz steps
+// first make the momentum nearly orthogonal (Jordan 2024). One step maps X (m x n, m <= n) to a X +
+// (b A + c A A) X with A = X X^T. A step needs matrix multiplications of 2 m^2 n, 2 m^3 and 2 m^2 n
+// operations.
 
 // Writes the update of the matrices (plan::TakesMuon), like WriteFrameworkUpdate. Returns the
 // remaining tensors, which AdamW must update.

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-// Encodes values as bytes for messages between ranks. Integers are LEB128, in which small numbers
-// are short. (For signed integers, the lowest bit is the sign.)
+// Encodes values as bytes for messages between ranks. Integers are encoded as LEB128, in which
+// small numbers are short. (For signed integers, the lowest bit is the sign.)
 namespace stepcast::messaging {
 
 class ByteWriter {
@@ -62,8 +62,8 @@ class ByteReader {
     left_.remove_prefix(size);
     return text;
   }
-  // Reads the number of elements of a list, each of at least one byte. Sets `bad` if the number
-  // exceeds the remaining bytes.
+  // Reads the number of elements of a list. Each element has at least one byte. Sets `bad` if the
+  // number exceeds the remaining bytes.
   std::size_t Count() {
     const std::uint64_t count = Number();
     if (count > left_.size()) {

@@ -32,17 +32,17 @@ enum class Launcher : std::uint8_t {
 
 struct Launch {
   Launcher launcher = Launcher::kNone;
-  int rank = 0;  // as in the environment variables
+  int rank = 0;  // rank of this process, from the environment variables
   int ranks = 1;
 };
 
 // Returns the value of an environment variable, or null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// Returns the launch according to the environment. MPI's variables have priority, because mpirun
-// may forward a shell's RANK variable. torchrun (RANK and WORLD_SIZE) starts processes without MPI,
-// which cannot communicate. With more than one rank, torchrun is therefore the error
-// launch.needs-mpi.
+// Returns the launcher, this process's rank and the number of ranks, as the environment specifies
+// them. MPI's variables have priority, because mpirun may forward a shell's RANK variable. torchrun
+// (RANK and WORLD_SIZE) starts processes without MPI, which cannot communicate. With more than one
+// rank, torchrun is therefore the error launch.needs-mpi.
 Result<Launch> FindLaunch(const Environment& environment);
 
 }  // namespace stepcast::messaging

@@ -16,8 +16,8 @@ struct Message {
 };
 
 // One rank's mailbox. Messages from one rank to another arrive in the order of sending. Only one
-// thread of a rank may use its mailbox at a time. If another rank dies, calls may succeed; the
-// watch reports the death (runtime/watch.h).
+// thread of a rank may use its mailbox at a time. If another rank dies, calls may still succeed;
+// the watch reports the death (runtime/watch.h).
 class Mailbox {
  public:
   virtual ~Mailbox() = default;

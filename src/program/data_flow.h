@@ -87,8 +87,8 @@ enum class EffectKind : std::uint8_t {
   // block, elements)) of the effect. Block b starts at element b x target_stride of the target and
   // at element b x source_stride of the source. If there is one block, the copy is contiguous.
   kMove,
-  // Updates parameters. `target` are the parameters, `source` their gradients, `states` the
-  // optimizer states. The states are arrays that start `state_stride` elements apart: the first
+  // Updates parameters. `target` are the parameters, `source` are the gradients, and `states` are
+  // the optimizer states. The states are arrays that start `state_stride` elements apart: the first
   // moment and, for AdamW, the second moment, in the parameters' type. If parameters have 16 bits,
   // the arrays may instead be FP32, and the first array is then the master copy.
   kUpdate,
@@ -101,8 +101,8 @@ enum class EffectKind : std::uint8_t {
   kClip,
   // Sets the target to a hash of three values: the check words in `source` and in `states`, and
   // first_element. A check word has 32 bits and is stored as one FP32 number. Without a source, the
-  // hash is of step, micro-batch and batch_part (the part of the batch on which the rank trains). A
-  // micro-batch's check word is sent from stage to stage and through collectives.
+  // hash depends on step, micro-batch and batch_part (the part of the batch on which the rank
+  // trains). A micro-batch's check word is sent from stage to stage and through collectives.
   kMix,
   // A collective over the instruction's communicator. Sizes are counted as in NCCL; `elements` is
   // the size of the full collective:
@@ -126,15 +126,14 @@ struct Effect {
   EffectKind kind = EffectKind::kMove;
   bool add = false;
   Elements target{}, source{};
-  Elements states{};              // kUpdate; kGradient and kMix: a check word, if set
-  std::int64_t state_stride = 0;  // kUpdate, elements
+  Elements states{};              // kUpdate: optimizer states; kGradient, kMix: check word, if set
+  std::int64_t state_stride = 0;  // kUpdate: elements between starts of arrays
   std::int64_t elements = 0;
   std::int64_t first_element = 0;                     // kGradient, kMix
   std::int64_t batch_part = 0;                        // kMix without a source
   double scale = 1;                                   // kGradient, kMove, kSquares, kClip
-  std::int64_t block = 0;                             // kMove; equals `elements` if the copy is
-                                                      // contiguous
-  std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks
+  std::int64_t block = 0;                             // kMove; `elements` for a contiguous copy
+  std::int64_t target_stride = 0, source_stride = 0;  // kMove: elements between starts of blocks
 };
 
 // Returns whether the first array of an update's states is a master copy: the arrays' type has more

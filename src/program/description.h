@@ -46,18 +46,18 @@ inline bool IsLaunched(Opcode opcode) {
 }
 
 // Returns the name of an instruction's operand. The name is a kernel's name, a collective's kind, a
-// copy's direction, or the name of an event, buffer or host task. For an exchange, it is "send",
-// "receive" or, if there are several messages, "exchange".
+// copy's direction, or the name of an event, buffer or host task. For an exchange, the name is
+// "send", "receive" or, if there are several messages, "exchange".
 std::string OperandName(const Program& program, const Instruction& instruction);
 
 // Returns the program as readable text: its tables, then prologue and step in host order, one line
 // per instruction.
 //
 // The first columns are index, phase, micro-batch, label, stream or "host", opcode and operand. The
-// next column has bytes: a kernel's reads and writes, or the size of a collective, copy or buffer.
-// A wait's line ends with the record for which it waits ("after step[3]"). Other lines end with the
-// buffers that the instruction reads ("r") and writes ("w"), with a byte range unless it is the
-// full buffer. The program's indices must be valid. The text ends in a newline.
+// next column has bytes: the bytes that a kernel reads and writes, or the size of a collective,
+// copy or buffer. A wait's line ends with the record for which it waits ("after step[3]"). Other
+// lines end with the buffers that the instruction reads ("r") and writes ("w"), with a byte range
+// unless it is the full buffer. The program's indices must be valid. The text ends in a newline.
 std::string Dump(const Program& program);
 
 }  // namespace stepcast::program

@@ -53,7 +53,7 @@ struct WaitTargets {
 // Fills `targets`, reusing its memory. The program's indices must be valid.
 void FindWaitTargets(const Program& program, WaitTargets& targets);
 
-// Describes a step that is longer than the program's step: one period of the program's step is
+// Describes a step that is longer than the program's step. One period of the program's step is
 // repeated `more` additional times, each time for later micro-batches. A period consists of the
 // instructions between the ends of two micro-batches.
 struct LongerStep {

@@ -15,10 +15,10 @@
 #include "src/parallel/group_layout.h"
 #include "src/program/data_flow.h"
 
-// The step program: what one rank submits to its device in one training step. Lowering writes it,
-// the validator checks it, the simulator runs it in virtual time, and the runtime runs it on
-// hardware. The program consists of streams, communicators, buffers and events, and has no notion
-// of ZeRO, buckets or layers.
+// The step program: what one rank submits to its device in one training step. Lowering writes the
+// program, and the validator checks it. The simulator runs the program in virtual time, and the
+// runtime runs it on hardware. The program consists of streams, communicators, buffers and events,
+// and has no notion of ZeRO, buckets or layers.
 //
 // Semantics
 //  * Host order. `prologue` is issued once, then `step` again and again, in order. The rank's CPU
@@ -39,14 +39,14 @@
 //    the latest record in host order, and is satisfied at once if there was none. A wait for an
 //    event of the previous step therefore orders two steps.
 //  * Buffers: kAllocate and kRelease take effect in host order, as in a caching allocator, not at
-//    device time. A buffer belongs to the stream it was allocated on. Another stream may use
-//    the buffer until kRelease on one condition: the owner's stream waits for that use, or
-//    kRecordStream names the other stream before the release. (With kRecordStream, the allocator
-//    delays the reuse.)
+//    device time. A buffer belongs to the stream it was allocated on. Another stream may use the
+//    buffer until kRelease in two cases: the owner's stream waits for this use, or kRecordStream
+//    names the other stream before the release. (With kRecordStream, the allocator delays the
+//    reuse.)
 namespace stepcast::program {
 
-// The categories of memory. Buckets of gradients are gradients. The full parameters of a gathered
-// unit are communication.
+// The categories of memory. Buckets of gradients count as gradients. The full parameters of a
+// gathered unit count as communication.
 enum class Category : std::uint8_t {
   kParameter,
   kGradient,
@@ -72,9 +72,9 @@ enum class Opcode : std::uint8_t {
   kRecordEvent,    // operand: events
   kWaitEvent,      // operand: events; the stream waits
   kHostWaitEvent,  // operand: events; the host waits; no stream
-  kAllocate,       // operand: buffers; `stream` becomes its owner
+  kAllocate,       // operand: buffers; `stream` becomes the buffer's owner
   kRelease,        // operand: buffers; no stream
-  kRecordStream,   // operand: buffers; `stream` also uses it
+  kRecordStream,   // operand: buffers; `stream` also uses the buffer
 };
 
 enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
@@ -112,8 +112,7 @@ struct Stream {
 struct ProcessGroup {
   std::string name{};  // "data", "shard", "replica"
   std::vector<int> ranks{};
-  // The layout of the groups of all ranks; `ranks` is one of these groups. Empty: the other groups
-  // are unknown.
+  // The layout of all groups, of which `ranks` is one. Empty: the other groups are unknown.
   parallel::GroupLayout layout{};
 
   // Returns the position of a rank in the group, or -1 if the rank is not a member.
@@ -126,7 +125,7 @@ struct Communicator {
 };
 
 struct Buffer {
-  NameParts name{};  // Program::NameOf
+  NameParts name{};  // Program::NameOf converts it to text
   Bytes size{};
   Category category = Category::kActivation;
   Bytes padding{};  // the part of `size` that only pads a shard to equal length
@@ -146,8 +145,8 @@ struct Collective {
   // The number of multiprocessors used. 0: copy engines transfer the bytes. Not set: the
   // communication library chooses.
   std::optional<int> multiprocessors{};
-  int root = 0;           // broadcast: position in the group of the rank that sends
-  AllToAllLoads loads{};  // all-to-all
+  int root = 0;           // broadcast: the sending rank's position in the group
+  AllToAllLoads loads{};  // only for all-to-all
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
@@ -156,7 +155,7 @@ enum class MessageDirection : std::uint8_t { kSend, kReceive };
 // One end of a message that an exchange sends or receives.
 struct Message {
   MessageDirection direction = MessageDirection::kSend;
-  int peer = 0;  // see Exchange::peers
+  int peer = 0;  // position or distance of the peer (Exchange::peers)
   Bytes bytes{};
   friend bool operator==(const Message&, const Message&) = default;
 };
@@ -175,7 +174,7 @@ struct Exchange {
   DataType data_type = DataType::kBf16;
   PeerNaming peers = PeerNaming::kPosition;
   std::vector<Message> messages{};
-  std::optional<int> multiprocessors{};  // as in Collective
+  std::optional<int> multiprocessors{};  // number of multiprocessors, as in Collective
 
   // Returns the peer's position in a group of `group_size` ranks, as seen from position
   // `own_position`.
@@ -198,7 +197,7 @@ struct HostTask {
 };
 
 struct Event {
-  NameParts name{};  // Program::NameOf
+  NameParts name{};  // Program::NameOf converts it to text
 };
 
 // The bytes [offset, offset + size) of a buffer that an operation reads or writes.
@@ -217,19 +216,19 @@ struct Instruction {
   Index first_use = 0;       // uses[first_use, first_use + use_count)
   Index use_count = 0;
   std::uint16_t micro_batch = 0;
-  Index label = kNone;  // labels: the layer, unit or bucket; kNone if none
+  Index label = kNone;  // index of a label (layer, unit or bucket), or kNone
 };
 
 struct Program {
-  int rank = 0;  // the rank that `groups` belong to
+  int rank = 0;  // the rank whose process groups are in `groups`
   std::vector<Stream> streams{};
   std::vector<ProcessGroup> groups{};
   std::vector<Communicator> communicators{};
   std::vector<Event> events{};
   std::vector<Buffer> buffers{};
-  std::vector<Kernel> kernels{};          // distinct; operations refer to them
-  std::vector<Collective> collectives{};  // distinct
-  std::vector<Exchange> exchanges{};      // distinct
+  std::vector<Kernel> kernels{};          // distinct kernels, to which operations refer
+  std::vector<Collective> collectives{};  // distinct collectives
+  std::vector<Exchange> exchanges{};      // distinct exchanges
   std::vector<Copy> copies{};
   std::vector<HostTask> host_tasks{};
   std::vector<BufferUse> uses{};

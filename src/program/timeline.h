@@ -14,10 +14,10 @@ namespace stepcast::program {
 struct OperationRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
-  Time issued{};  // when the host submitted it
-  // The time at which the operation's stream and waits allowed it to start. From `ready` to
-  // `start`, a collective waits for its communicator and for other ranks. An exchange waits for the
-  // last of its peers, although messages with other peers may be transferred earlier.
+  Time issued{};  // when the host submitted the operation
+  // The time at which the operation's stream and waits allowed the operation to start. From `ready`
+  // to `start`, a collective waits for its communicator and for other ranks. An exchange waits for
+  // the last of its peers, although messages with other peers may be transferred earlier.
   Time ready{};
   Time start{};
   Time end{};
@@ -44,7 +44,8 @@ struct Timeline {
   std::vector<OperationRecord> operations{};  // ordered by (end, issue)
   std::vector<WaitRecord> waits{};            // ordered by (end, issue)
   std::vector<MemoryRecord> memory{};
-  // For each step: the time at which all work issued in the step has finished. Not decreasing.
+  // For each step: the time at which all work issued in the step has finished. The times do not
+  // decrease.
   std::vector<Time> step_ends{};
 };
 

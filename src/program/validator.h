@@ -26,7 +26,7 @@ enum class ViolationKind : std::uint8_t {
   kUsedBeforeAllocation,
   kReadUnwritten,  // read of bytes not written since the allocation
   // The kinds below are for the programs of several ranks (tests/proofs/matching.h).
-  kMismatch,  // message without a matching end, or with different bytes or type
+  kMismatch,  // message without a matching end, or whose ends differ in bytes or type
   kDeadlock,  // ranks that wait for each other
 };
 const char* Name(ViolationKind kind);
@@ -35,7 +35,7 @@ struct Violation {
   ViolationKind kind = ViolationKind::kIndex;
   bool in_prologue = false;
   Index instruction = kNone;  // index in the step, or in the prologue
-  std::string message;        // one sentence that names the instruction and its conflict
+  std::string message;        // one sentence that names the instruction and the conflict
 
   friend bool operator==(const Violation&, const Violation&) = default;
 };
@@ -52,8 +52,8 @@ std::string PlaceOf(bool in_prologue, Index instruction);
 // for all durations. Operations are ordered by:
 //  * the order of a stream;
 //  * an event that is recorded after the earlier operation and waited for before the later
-//    operation (the wait refers to the latest record in host order; without a record it does not
-//    wait);
+//    operation (the wait refers to the latest record in host order; without a record, the wait has
+//    no effect);
 //  * the host: a host task, and all work that the host waited for, precede all work that the host
 //  issues later;
 //  * a communicator: its collectives and exchanges run one after the other, in host order.

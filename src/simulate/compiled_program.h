@@ -22,7 +22,7 @@ using program::kNone;
 struct Cost {
   Time latency;
   Time work;
-  // With kUsesNothing, concurrent operations do not slow this operation.
+  // If kUsesNothing, concurrent operations do not slow this operation.
   ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;
 };
 
@@ -30,7 +30,7 @@ struct Cost {
 struct Item {
   enum class Kind : std::uint8_t { kOperation, kCollective, kExchange, kRecord, kWait };
 
-  Time issued;            // relative to the beginning of the item's host span
+  Time issued;            // issue time since the beginning of the item's host span
   Index instruction = 0;  // index in the step or in the prologue
   std::uint32_t span = 0;
   // For kOperation: the index in costs. For kCollective and kExchange: the index in the program's
@@ -41,8 +41,8 @@ struct Item {
   // communicator in this prologue or step. For kWait: the slot of a record in the prologue, or
   // kNone.
   std::uint32_t other = 0;
-  // For kOperation: the first item after the run of consecutive operations of the same span that
-  // begins with this item.
+  // For kOperation: this item begins a run of consecutive operations of one span. `run_end` is the
+  // first item after the run.
   std::uint32_t run_end = 0;
   Kind kind = Kind::kOperation;
   std::uint8_t steps_before = 0;  // kWait: the number of steps between the record and the wait
@@ -58,10 +58,9 @@ inline Index CommunicatorOf(const program::Program& program, const Item& item) {
 // recorded.
 struct OperationChain {
   Time rest;                // total time of the operations if nothing interrupts them
-  Time latest;              // maximum over operations of the issue time plus the remaining time of
-                            // the chain
+  Time latest;              // maximum over operations: issue time + remaining time of the chain
   std::uint32_t end = 0;    // the item after the last item of the chain
-  std::uint32_t build = 0;  // the build for which the values are valid
+  std::uint32_t build = 0;  // number of the build for which the values are valid
 };
 
 // The items of one stream. Items [begin, step) belong to the prologue, items [step, end) to the
@@ -86,8 +85,8 @@ struct HostItem {
   bool is_task = false;
 };
 
-// The host's work between two waits. Times in the span are relative to its beginning, because only
-// issue costs and host tasks take time.
+// The host's work between two waits. Times in the span are relative to the span's beginning,
+// because only issue costs and host tasks take time.
 struct HostSpan {
   Time length;
   std::uint32_t first_item = 0;  // index in CompiledProgram::host_items
@@ -119,8 +118,8 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-// A wait ends when the record in `slot` was reached `count` times; 0: at once. Slots number the
-// records consecutively, starting with the prologue.
+// A wait ends when the record in `slot` was reached `count` times. If `count` is 0, the wait ends
+// at once. Slots number the records consecutively, starting with the prologue.
 struct WaitFor {
   std::uint32_t slot = program::kNone;
   std::uint32_t count = 0;
@@ -166,7 +165,7 @@ struct CompiledProgram {
   std::vector<Item> items;
   std::vector<HostSpan> spans;  // spans of the prologue, then of the step
   std::uint32_t prologue_spans = 0;
-  std::vector<HostItem> host_items;  // if host items are recorded
+  std::vector<HostItem> host_items;  // empty unless host items are recorded
   std::vector<Cost> costs;           // costs of kernels, then of copies
   std::vector<Cost> collective_costs;
   // The messages of exchange i have the indices first_message[i] to first_message[i + 1] - 1 in
@@ -188,7 +187,7 @@ struct CompiledProgram {
   // The first slots of launch blocks in the prologue and in the step. The prologue's launch blocks
   // are directly before the step's slots; the step's launch blocks are last.
   std::uint32_t prologue_launches = 0, step_launches = 0;
-  bool host_waits = false;  // the host waits for events in the step
+  bool host_waits = false;  // whether the host waits for events in the step
   // The number of collectives and exchanges of each communicator, in the prologue and in a step.
   // Indexed by communicator.
   std::vector<std::uint32_t> prologue_collectives;
@@ -199,12 +198,13 @@ struct CompiledProgram {
   }
 
   // Builds a new program in this object. `sets` owns the cost profiles. `links`: whether
-  // collectives use the rank's shares of links. `marked`: for each instruction of the step, whether
-  // its operation is recorded, if not all are; null: none is. `marked` must outlive the next call.
-  // `records_host`: whether host items are recorded.
+  // collectives use the rank's shares of links. `marked` states for each instruction of the step
+  // whether the operation is recorded. If null, either all operations or none are recorded.
+  // `marked` must remain valid until after the next call of Build. `records_host`: whether host
+  // items are recorded.
   //
   // If the previous program differs only in sizes and times of operations, as in the rows of a
-  // sweep, its queues and spans are reused.
+  // sweep, the queues and spans are reused.
   void Build(const program::Program& program, const cost::Prices& prices,
              const std::vector<bool>* marked, bool links, bool records_host, ConcurrentSets& sets,
              BuildRoom& room);
@@ -249,9 +249,9 @@ struct CompiledProgram {
 
   QueueKey queues_of_;                // digest of the data that determines queues and spans
   std::vector<cost::Demand> priced_;  // the demands from which `costs` were computed
-  std::uint32_t profiles_of_ = 0;     // ConcurrentSets::cleared() when the profiles were interned
+  std::uint32_t profiles_of_ = 0;     // value of cleared() when the profiles were interned
   const std::vector<bool>* marked_ = nullptr;
-  mutable std::vector<OperationChain> chains_;  // [item]; only for operations
+  mutable std::vector<OperationChain> chains_;  // [item]: the chain; only for operations
   std::uint32_t build_ = 0;
   bool records_host_ = false;
 };

@@ -16,7 +16,7 @@ namespace stepcast::simulate {
 class ConcurrentSets {
  public:
   using Use = engine::SharedResources::Use;
-  // The index of a list of uses of resources. Operations with the same profile have equal rates.
+  // The index of a list of resource uses. Operations with the same profile have equal rates.
   using Profile = std::uint32_t;
   // The index of a multiset of profiles.
   using Set = std::uint32_t;
@@ -25,10 +25,11 @@ class ConcurrentSets {
 
   ConcurrentSets() { Clear(); }
 
-  // Returns the profile of a list of uses. Resources are numbered from 0 within the rank. Each
-  // resource may occur once.
+  // Returns the profile of a list of resource uses. Resources are numbered from 0 within the rank.
+  // Each resource may occur once.
   Profile Intern(std::span<const Use> uses);
-  // Returns the uses of a profile. The span remains valid when other profiles are interned.
+  // Returns the resource uses of a profile. The span remains valid when other profiles are
+  // interned.
   std::span<const Use> UsesOf(Profile profile) const { return uses_[profile]; }
 
   Set With(Set set, Profile profile) { return Step(set, profile, true); }
@@ -43,7 +44,7 @@ class ConcurrentSets {
   }
 
   // Removes all sets and profiles, which become invalid, if there are more than a few thousand
-  // sets. For owners that simulate many programs.
+  // sets. Owners that simulate many programs call this function to limit memory.
   void Trim();
   // Returns the number of times that Trim removed all sets.
   std::uint32_t cleared() const { return cleared_; }
@@ -79,9 +80,9 @@ class ConcurrentSets {
   std::deque<std::vector<Use>> uses_;  // [profile]
   std::map<std::vector<std::uint64_t>, Profile> profiles_;
   std::vector<Member> members_;
-  std::vector<std::uint32_t> first_member_;   // [set]; one more entry marks the end
+  std::vector<std::uint32_t> first_member_;   // [set]: first member; last entry: the end
   std::map<std::vector<Profile>, Set> sets_;  // profiles ascending
-  std::vector<Edge> edges_;                   // open addressing
+  std::vector<Edge> edges_;                   // hash table with open addressing
   std::size_t edge_count_ = 0;
   engine::SharedResources solver_;
   // Scratch memory.

@@ -16,30 +16,31 @@
 //
 // The model
 //   Host      Issues the instructions in host order: the prologue once, then the step repeatedly
-//             without a pause. An issue takes the host time of its price, and a host task takes its
-//             duration. Events and memory take no time. kHostWaitEvent makes the host wait. If
-//             launches take time, the host can be ahead of the device by at most the number of
-//             launches that fit into a stream's queue (compiled_program.h).
+//             without a pause. The issue of an instruction takes the host time in the instruction's
+//             price, and a host task takes its duration. Event records and memory changes take no
+//             time. kHostWaitEvent makes the host wait. If launches take time, the host can be
+//             ahead of the device by at most the number of launches that fit into a stream's queue
+//             (compiled_program.h).
 //   Stream    Runs its operations in order, one at a time, each after its issue.
-//   Operation A kernel or copy starts when it is first on its stream. The latency comes first
-//             and uses no resources. Then the operation's work proceeds at the available rate,
-//             because operations of the same rank share compute, memory and links
+//   Operation A kernel or copy starts when it is first in its stream's queue. The latency comes
+//             first and uses no resources. Then the operation's work proceeds at the available
+//             rate, because operations of the same rank share compute, memory and links
 //             (engine/shared_resources.h).
 //             An uncontended operation takes exactly latency + work.
 //   Collective  Starts when its communicator has finished all earlier collectives and exchanges,
 //             and every member has reached it. All members proceed at the rate of the slowest
 //             member and end at the same time. If members' prices differ, the longest latency and
-//             the longest work are used.
-//             With Options::traffic, collectives of different ranks also share the cluster's
-//             links. Flows share links like all other resources. If messages are simulated one by
-//             one, a network of messages (network/message.h) transfers the data. A rank's shares
-//             of links are then ignored, and its shares of compute and memory still apply. The
-//             collective ends when its work is done and its last message has arrived.
+//             the longest work are used. With Options::traffic, collectives of different ranks also
+//             share the cluster's links. Links are shared among flows like all other resources. If
+//             messages are simulated one by one, a network of messages (network/message.h)
+//             transfers the data. A rank's shares of links are then ignored, and its shares of
+//             compute and memory still apply. The collective ends when its work is done and its
+//             last message has arrived.
 //   Exchange  Runs in host order on its communicator, like a collective. Each message of the
 //             exchange starts when both ends have been reached; the k-th receive matches the k-th
-//             send. A message has one rate, and the longer of its ends' latencies and works. The
-//             exchange's record starts with its last message, and ends when all its messages have
-//             ended.
+//             send. A message has one rate, the longer latency of its two ends, and the longer
+//             work. The exchange's record starts when the last message starts, and ends when all
+//             messages have ended.
 //   Waiting   A collective or exchange that waits for peers occupies the multiprocessors on which
 //             it will run, because NCCL's kernels spin until their peers arrive. Among the same
 //             ranks, only one waiting operation occupies multiprocessors. Waiting operations and
@@ -48,9 +49,9 @@
 //   Step end  The time when all work issued in the step, including host tasks, has finished.
 //
 // Detached and attached
-//   A class of ranks without a pending collective with another class runs ahead (detached) until
-//   it reaches a collective with another class (simulated_class.h). Attached classes advance
-//   together, in the order of time (simulation.h). Results do not depend on how far a class runs
+//   A class of ranks without a pending collective with another class runs ahead (detached) until it
+//   reaches a collective with another class (simulated_class.h). Attached classes advance together,
+//   event by event in time order (simulation.h). Results do not depend on how far a class runs
 //   ahead.
 namespace stepcast::simulate {
 
@@ -65,23 +66,25 @@ enum class Recording : std::uint8_t {
 
 struct Options {
   int steps = 1;         // number of times that Program::step is issued after the prologue
-  bool barrier = false;  // all ranks finish a step before the next is issued
+  bool barrier = false;  // all ranks finish a step before the next step is issued
   Recording recording = Recording::kAll;
-  int first_recorded = 0;  // first step with records; earlier steps have only their ends
+  int first_recorded = 0;  // first step with records; for earlier steps, only the end is recorded
   // Whether the run ends when a step ends in the same state as the previous step, because all later
   // steps then repeat this step (Repetition). The timeline contains the ends of the later steps.
-  // For operations in flight, the recorded end, and the start of a waiting collective, are
-  // Time::Max(). Ignored with a barrier, or if messages are simulated one by one.
+  // The recorded end of an operation in flight is Time::Max(). The recorded start of a waiting
+  // collective is also Time::Max(). Ignored with a barrier, or if messages are simulated one by
+  // one.
   bool until_repetition = false;
   // Whether the simulation begins in the middle of the first step, as if the earlier part had
   // finished (simulated_class.h). The later part determines the state at the end of the step, and
   // is the only part of the first step that is recorded. Ignored without `until_repetition`, or if
   // the step cannot be divided in this way.
   bool late_start = false;
-  // The routes of collectives on links between ranks. Null: collectives use only the resources of
-  // their ranks.
+  // The routes of collectives on links between ranks. If null, collectives use only the resources
+  // of their ranks.
   const network::CollectiveTraffic* traffic = nullptr;
-  // Whether detached classes run ahead. Affects only speed; for tests.
+  // Whether detached classes run ahead. Affects only the speed of the simulation. False in some
+  // tests.
   bool run_ahead = true;
 };
 
@@ -95,9 +98,10 @@ struct Repetition {
   bool host = true;
 };
 
-// The last times in a run at which the device waited for the host, or the host for a full queue.
-// Only instructions after the examined part of a step are considered (RankClass::looked_at), up to
-// the first host wait for an event, which resets the host's lead over the device.
+// The last time in a run at which the device waited for the host, and the last time at which the
+// host waited for a full queue. Only instructions after the examined part of a step
+// (RankClass::looked_at) are considered, up to the first wait of the host for an event. This wait
+// resets the host's lead over the device.
 struct HostInfluence {
   Time held_up_by_issue;  // last time at which a device operation waited for its issue
   // The last time at which the host waited because a stream's queue was full. The host checks the
@@ -122,7 +126,7 @@ struct Deadlock {
 //
 // A message has two ends, one in the class of the sender and one in the class of the receiver, on
 // communicators of the same name. Peers are positions in the group of the class's representative
-// (or in the layout's group). If the ranks of a class have several positions in a group, only one
+// (or in the layout's group). If several ranks of a class are members of one group, only one
 // message of the class is matched with a message of the peer's class. The other messages of the
 // class proceed at the same rate.
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
@@ -130,7 +134,7 @@ tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const 
 
 class Simulation;
 
-// Simulates like the function Simulate, but reuses its memory in later runs. Not thread-safe.
+// Simulates like the function Simulate, but reuses memory in later runs. Not thread-safe.
 class Simulator {
  public:
   Simulator();

@@ -22,9 +22,10 @@ namespace stepcast::simulate {
 // later part runs. If the step ends in the same state as a full step (Repetition checks this),
 // later steps do not depend on the late start.
 //
-// The finished part is closed: with an item of a stream, it contains all earlier items of the
-// stream. With a wait, the finished part contains the record. With a collective or message, the
-// finished part contains the peers' parts and all earlier operations on the communicator.
+// The finished part is closed under dependencies. If it contains an item of a stream, it contains
+// all earlier items of the stream. If it contains a wait, it contains the record. If it contains a
+// collective or message, it contains the peers' parts and all earlier operations on the
+// communicator.
 //
 // For each class, the finished part contains all items before one instruction. On streams with
 // messages, the finished part contains only the required items, because messages wait for their
@@ -42,8 +43,8 @@ struct StepPosition {
 };
 
 // One class of ranks in a run: its host, streams, event records, communicators, and operations in
-// flight. simulate.h defines its behavior. Kernels of a stream that nothing interrupts are
-// processed without simulation events.
+// flight. simulate.h defines the behavior of a class. If nothing interrupts the kernels of a
+// stream, they are processed without simulation events.
 //
 // A class runs independently (detached) while it has no pending collective with other classes. A
 // class is attached from the time at which it reaches a collective with other classes until the
@@ -63,12 +64,13 @@ class OtherClasses {
   virtual engine::SharedResources& joint_resources() = 0;
 };
 
-// The index of an operation in flight: first the streams' operations, then the communicators'.
+// The index of an operation in flight. The streams' operations come first, then the communicators'
+// operations.
 using Runner = std::uint32_t;
 
 enum class StreamState : std::uint8_t {
   kReady,         // the stream is in the ready queue
-  kInFlight,      // runs an operation or collective, or waits until a known issue time
+  kInFlight,      // runs an operation or collective, or waits for a known issue time
   kAwaitsHost,    // waits for the host, and the issue time of its next item is not known
   kAwaitsRecord,  // waits for an event's record
   kAtCollective,  // waits for its communicator or for other ranks
@@ -78,8 +80,7 @@ enum class StreamState : std::uint8_t {
 class SimulatedClass {
  public:
   struct Communicator {
-    std::uint32_t rendezvous = kNone;  // shared with other classes; kNone: only this class uses the
-                                       // communicator
+    std::uint32_t rendezvous = kNone;  // kNone: no other class uses the communicator
     std::uint32_t current = 0;         // number of finished collectives and exchanges
     std::uint32_t arrived = kNone;     // the stream that has reached the current collective
     std::uint32_t early = kNone;       // streams that have reached later collectives
@@ -92,27 +93,27 @@ class SimulatedClass {
     StreamState state = StreamState::kReady;
     bool queued = false;   // whether the stream is in the ready queue
     bool yielded = false;  // yielded to other streams in the ready queue
-    Time issued;           // issue time of the operation in flight or at its communicator
-    Time ready;            // time when the operation was ready, or when a wait was reached
+    Time issued;  // issue time of the operation that is in flight or waits at its communicator
+    Time ready;   // time when the operation was ready, or when a wait was reached
     Time start;
-    WaitFor wait_for;                    // kAtCollective: communicator, number
+    WaitFor wait_for;  // kAtCollective: the communicator and the operation's number
     std::uint32_t next_waiting = kNone;  // next stream that waits for the same record
   };
 
   // Prepares the class for a run. `index` is the class's index in the run. `first_activity` is the
-  // index of the class's first operation in the joint solver. `rendezvous` has the rendezvous of
-  // each communicator. `late_start` is the position at which the first step starts; null: the run
-  // starts with the prologue.
+  // index of the class's first operation in the joint solver. `rendezvous` is indexed by
+  // communicator. `late_start` is the position at which the first step starts; null: the run starts
+  // with the prologue.
   void Reset(const RankClass& rank_class, std::uint32_t index, const CompiledProgram& compiled,
              ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
              std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
              OtherClasses& other_classes, program::Timeline& timeline);
 
-  // Returns the time of the class's next event, unless another class affects the class earlier.
+  // Returns the time of the class's next event if no other class affects this class earlier.
   // Time::Max(): no event.
   Time next() const;
   Time now() const { return now_; }
-  // See HostInfluence.
+  // Returns how the host has influenced this class.
   const HostInfluence& host_influence() const { return host_influence_; }
   // Processes the events from `at` to before `until`. Returns early after an event that affects
   // other classes. An event affects other classes if it reaches a collective with other classes,
@@ -124,14 +125,15 @@ class SimulatedClass {
   // communicator.
   void BeginCollective(std::uint32_t communicator, Time now);  // the operation starts
   void EndCollective(std::uint32_t communicator, Time now);
-  // Join moves the class's operations into the joint solver, when a collective with other classes
-  // uses resources. Leave moves the operations back after the last collective with other classes.
+  // Join moves the class's operations into the joint solver. Call Join when a collective with other
+  // classes begins to use resources. Leave moves the operations back. Call Leave after the last
+  // collective with other classes.
   void Join(Time now);
   void Leave(Time now);
   // Makes the waiting operation on a communicator occupy this fraction of the multiprocessors until
   // BeginCollective. Among the same ranks, only the waiting operation with the largest fraction
-  // occupies multiprocessors, because PyTorch has one communicator and one stream for a group of
-  // ranks.
+  // occupies multiprocessors. The reason is that PyTorch has one communicator and one stream per
+  // group of ranks.
   void Hold(std::uint32_t communicator, std::uint32_t share, Time now);
   // Sets the end of a stream's or communicator's operation after the joint solver has changed it.
   // Returns false if the operation is not in flight.
@@ -183,8 +185,8 @@ class SimulatedClass {
   struct State {
     std::vector<std::int64_t> device;  // the data that determines all later device operations
     std::vector<std::int64_t> host;
-    bool within_next_step = false;  // no stream is beyond the next pass
-    bool host_waits = true;         // the host waits for events somewhere in a step
+    bool within_next_step = false;  // whether no stream is beyond the next pass
+    bool host_waits = true;         // whether the host waits for events in a step
     Time held_up_by_issue;          // last time at which a stream waited for the host
     Time step_issue;                // time to issue a step if the host never waits
   };
@@ -205,16 +207,15 @@ class SimulatedClass {
   // The kind of a runner's next event. `next` is the time of the event, next_[runner].
   enum class Activity : std::uint8_t {
     kNone,
-    kAwaitsIssue,  // a stream: the host issues the next item at `next`
+    kAwaitsIssue,  // a stream: the host issues the stream's next item at `next`
     kLatency,      // the latency ends and the use of resources begins at `next`
     kShares,       // ends at `next` if nothing else starts or finishes
     kFixed,        // uses no resources, and ends at `next`
-    kHolds,        // a communicator: occupies multiprocessors until other ranks arrive; `next` is
-                   // Time::Max()
+    kHolds,        // a communicator: occupies multiprocessors until other ranks arrive
   };
   struct InFlight {
     Activity activity = Activity::kNone;
-    bool settled = false;  // kShares: `rate` and the members that follow are valid
+    bool settled = false;  // kShares: whether `rate`, `left` and `since` are valid
     ConcurrentSets::Profile profile = 0;
     Time work;
     std::uint64_t rate = 0;
@@ -222,9 +223,9 @@ class SimulatedClass {
     Time since;
   };
   struct RecordState {
-    std::uint32_t reached = 0;      // number of times reached
+    std::uint32_t reached = 0;      // number of times that the record was reached
     std::uint32_t waiting = kNone;  // first stream that waits for the record
-    Time reached_at;                // time last reached
+    Time reached_at;                // last time at which the record was reached
   };
   // The cached result for an operation that starts while other operations share resources. The same
   // sets of operations occur repeatedly, because layers repeat.
@@ -327,7 +328,7 @@ class SimulatedClass {
     const SharedWork done = engine::SharedResources::Done(now - work.since, work.rate);
     return work.left - std::min(done, work.left);
   }
-  // Returns the cached result for an operation of this cost that joins the current sharing set.
+  // Returns the cached result for an operation of this cost that joins the operations in `set_`.
   const Beside& BesideSharers(std::uint32_t cost) {
     const Beside& known = beside_[cost];
     return known.others == set_ ? known : PutBesideSharers(cost);
@@ -352,13 +353,12 @@ class SimulatedClass {
   bool barrier_ = false, watch_passes_ = false;
   bool record_all_ = false;
   const std::vector<bool>* marked_ = nullptr;
-  bool records_operations_ = false;  // all or only marked operations, and memory changes
+  bool records_operations_ = false;  // whether operations and memory changes are recorded
 
   Time now_;
   Time until_;
-  std::uint32_t attachments_ = 0;  // number of collectives with other classes that the class has
-                                   // reached
-  std::uint32_t joined_ = 0;       // number of these collectives that now use resources
+  std::uint32_t attachments_ = 0;  // number of collectives reached with other classes
+  std::uint32_t joined_ = 0;  // number of collectives with other classes that now use resources
 
   // The state of the host.
   bool host_waits_ = false;
@@ -368,27 +368,25 @@ class SimulatedClass {
   Time host_clock_;
   WaitFor host_wait_for_;
   std::uint32_t step_spans_ = 0;
-  std::vector<Time> span_begins_;  // times of known spans: spans of the prologue, then spans of
-                                   // each step
+  std::vector<Time> span_begins_;  // beginnings of known spans: prologue, then each step
   std::vector<program::OperationRecord> tasks_;
   std::vector<program::WaitRecord> host_waits_recorded_;
 
   std::vector<Stream> streams_;
   std::vector<Communicator> communicators_;
   std::vector<InFlight> in_flight_;             // [runner]
-  std::vector<Time> next_;                      // [runner]: time of its next event
+  std::vector<Time> next_;                      // [runner]: time of the runner's next event
   std::vector<RecordState> records_;            // [slot]
-  std::vector<std::vector<Time>> launch_ends_;  // [launch record]: the times at which it was
-                                                // reached
+  std::vector<std::vector<Time>> launch_ends_;  // [launch record]: times when it was reached
   std::vector<std::uint32_t> ready_;            // ready queue
   std::size_t drained_ = 0;                     // number of drained entries of `ready_`
 
   std::vector<Runner> sharers_;
-  ConcurrentSets::Set set_ = ConcurrentSets::kEmpty;  // the set of the sharing operations
+  ConcurrentSets::Set set_ = ConcurrentSets::kEmpty;  // the set of operations that share resources
   bool unsettled_ = false;
   std::vector<Beside> beside_;  // [cost]
 
-  std::vector<std::uint32_t> streams_in_pass_;  // [pass]: number of streams that have not ended it
+  std::vector<std::uint32_t> streams_in_pass_;  // [pass]: number of streams yet to end the pass
   std::uint32_t ended_ = 0;
   Time prologue_end_;
   Time held_up_by_issue_;

@@ -18,10 +18,10 @@
 #include "src/simulate/simulate.h"
 #include "src/simulate/simulated_class.h"
 
-// A run of several classes of ranks with their interactions. Detached classes run first, each until
-// it depends on another class. Then events of attached classes, of joint collectives or transfers,
-// and of messages are processed in order of time. One solver determines the rates of all operations
-// of classes in a joint collective or transfer.
+// A run of several classes of ranks with their interactions. Detached classes run first. Each
+// detached class runs until it depends on another class. Then all events are processed in time
+// order: events of attached classes, of joint collectives or transfers, and of messages. One solver
+// determines the rates of all operations of classes in a joint collective or transfer.
 namespace stepcast::simulate {
 
 class Simulation final : public OtherClasses {
@@ -30,7 +30,7 @@ class Simulation final : public OtherClasses {
   // or until Take.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
-  // See Simulator.
+  // Repeats the last run with the same classes, as Simulator::RunAgain does.
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   std::vector<program::Timeline> Take() { return std::move(timelines_); }
   const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
@@ -63,8 +63,7 @@ class Simulation final : public OtherClasses {
   };
   struct Rendezvous {
     std::vector<Member> members;
-    std::vector<std::uint32_t> absent;  // classes in the rank list that do not have the
-                                        // communicator
+    std::vector<std::uint32_t> absent;  // classes in the rank list without the communicator
     std::uint32_t arrived = 0;
     Time last_arrival;
   };
@@ -75,13 +74,13 @@ class Simulation final : public OtherClasses {
     std::uint32_t rank_class = 0;
     // The matching endpoint in the peer's class. kNone: no such endpoint.
     std::uint32_t partner = kNone;
-    bool mutual = false;  // the partner's partner is this endpoint
+    bool mutual = false;  // whether the partner's partner is this endpoint
     int peer = 0;         // global rank
     // The endpoints of other ranks whose partner is this endpoint, except a mutual partner.
     std::vector<std::uint32_t> followers;
-    std::uint32_t reached = 0;           // number of messages reached
-    std::vector<Time> reached_at;        // times of these messages, if there are followers
-    std::vector<std::uint32_t> waiting;  // places of messages that wait for their partner
+    std::uint32_t reached = 0;     // number of messages reached
+    std::vector<Time> reached_at;  // times at which messages were reached; only with followers
+    std::vector<std::uint32_t> waiting;  // messages (indices in places_) that wait for the partner
   };
   // The state of a communicator of a class, and of its current exchange.
   struct ExchangeState {
@@ -96,8 +95,7 @@ class Simulation final : public OtherClasses {
     std::uint32_t rank_class = 0;
     std::uint32_t communicator = 0;
     std::uint32_t message = 0;         // index of the message in the compiled program
-    std::uint32_t mismatched = kNone;  // place of the other end, if the two ends differ in bytes or
-                                       // type
+    std::uint32_t mismatched = kNone;  // other end (in places_) if bytes or type differ
   };
 
   // The stage of a joint operation of several classes. Joint operations are numbered: first the
@@ -109,15 +107,16 @@ class Simulation final : public OtherClasses {
   };
   struct Joint {
     Stage stage = Stage::kArriving;
-    Time next = Time::Max();  // kComplete: start time; otherwise as SimulatedClass's next_
+    Time next = Time::Max();  // kComplete: start time; otherwise: time of the next event
     Time work;
     std::vector<Part> parts;          // participating classes, while in flight
-    std::vector<std::uint32_t> ends;  // one or two places of a message
+    std::vector<std::uint32_t> ends;  // one or two ends of a message (indices in places_)
     std::vector<engine::SharedResources::Use> uses;
     // If messages are simulated one by one: the indices in Options::traffic of all calls that this
     // joint operation may make, in ascending order.
     std::vector<std::uint32_t> calls;
-    // The number of unfinished parts of the current call, which are its work and its messages.
+    // The number of unfinished parts of the current call. The parts are the call's work and the
+    // call's messages.
     std::uint32_t open = 0;
   };
   // The state of the simulation at the end of a pass: all data that determines later events.
@@ -165,7 +164,7 @@ class Simulation final : public OtherClasses {
   // Options::traffic.
   void Start(std::uint32_t joint, std::uint32_t number);
   void BeginWork(std::uint32_t joint);
-  // Called when a part of a joint operation ends: its work is done, or its messages have arrived.
+  // Called when a part of a joint operation ends: the work is done, or the messages have arrived.
   void PartEnds(std::uint32_t joint);
   void End(std::uint32_t joint);
   void StartCollective(std::uint32_t r);
@@ -215,7 +214,7 @@ class Simulation final : public OtherClasses {
   bool watch_passes_ = false;
   bool starts_late_ = false;
   std::uint32_t passes_ = 0;   // the prologue and the steps
-  std::uint32_t watched_ = 0;  // number of pass ends that have been handled
+  std::uint32_t watched_ = 0;  // number of passes whose end has been handled
   std::uint32_t last_ = 0;     // a class that had not ended the pass at the last check
   Time now_;
 
@@ -224,21 +223,20 @@ class Simulation final : public OtherClasses {
   // its cached data.
   std::deque<CompiledProgram> compiled_;
   BuildRoom build_room_;
-  bool compiled_host_ = false;              // the compiled programs include host items
+  bool compiled_host_ = false;              // whether the compiled programs include host items
   std::vector<std::uint32_t> compiled_of_;  // [class]
   std::deque<SimulatedClass> classes_;
   std::vector<program::Timeline> timelines_;
   std::vector<std::uint32_t> detached_;  // classes that have not run yet
   std::vector<bool> is_detached_;        // [class]: whether the class is in detached_
-  std::vector<Time> queued_;             // [class]: time of its earliest valid event
+  std::vector<Time> queued_;             // [class]: time of the class's earliest valid event
 
   engine::EventQueue<Event> events_;
   engine::SharedResources joint_;
   std::vector<std::uint32_t> class_of_activity_;
   std::vector<Rendezvous> rendezvous_;
   std::size_t rendezvous_count_ = 0;
-  std::vector<std::uint32_t> first_communicator_;  // [class]: index of its first communicator in
-                                                   // the next two arrays
+  std::vector<std::uint32_t> first_communicator_;  // [class]: first index in the next two arrays
   std::vector<std::uint32_t> rendezvous_of_;       // indexed by class and communicator
   std::vector<ExchangeState> exchanges_;           // indexed by class and communicator
   std::vector<std::uint32_t> first_endpoint_;      // [class]
@@ -248,10 +246,9 @@ class Simulation final : public OtherClasses {
   std::vector<Place> places_;
   std::vector<Joint> joints_;
   std::size_t joint_count_ = 0;
-  std::unique_ptr<network::MessageNetwork> messages_;  // null unless messages are simulated one by
-                                                       // one
+  std::unique_ptr<network::MessageNetwork> messages_;  // null unless single messages are simulated
   Time messages_awaited_;                              // time of the network's earliest valid event
-  std::vector<std::uint32_t> arrived_;                 // joints whose messages have arrived
+  std::vector<std::uint32_t> arrived_;  // joint operations whose messages have arrived
 
   State state_, state_before_;
   std::optional<Repetition> repetition_;
