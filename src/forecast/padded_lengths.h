@@ -9,9 +9,9 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// Steps with micro-batches of different lengths (training.lengths, padded or by length). The
-// scenario is forecast for each possible length, and the forecasts are weighted by the probability
-// of the length.
+// Steps with micro-batches of different lengths (training.lengths; samples are padded or batched by
+// length). The scenario is forecast for each possible length, and the forecasts are weighted by the
+// probability of the length.
 //
 // With padding, samples are in random order. A micro-batch of b samples is padded to its longest
 // sample, which has length l with probability F(l)^b - F(l-)^b. Ranks with different samples wait
@@ -37,9 +37,9 @@ namespace stepcast::forecast {
 // must be 1.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
-// Returns the expected maximum of `ranks` means, each of `draws` random values. Means are rounded
-// to a grid of 512 steps between the smallest and largest value, so the error is at most one step
-// upward. With one rank, the result is exact.
+// Returns the expected maximum of `ranks` means. Each mean is the mean of `draws` random values.
+// Means are rounded to a grid of 512 steps between the smallest and largest value, so the result is
+// at most one step too high. With one rank, the result is exact.
 double MeanOfLargest(std::span<const double> values, std::span<const double> probabilities,
                      std::int64_t draws, std::int64_t ranks);
 

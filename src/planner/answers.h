@@ -33,7 +33,8 @@ struct EvaluationList {
   // Receives an item's result: once per item, in any order, never from two threads at once. Returns
   // false to stop.
   std::function<bool(std::int64_t index, const std::string& result)> done;
-  // Receives the number of stored results, after `done` has received these results. May be empty.
+  // Receives the number of results that the store already contained, after `done` has received
+  // these results. May be empty.
   std::function<void(std::int64_t known)> begun;
 };
 
@@ -50,10 +51,11 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // The pool must run the result of WorkOf(problem). `store` may be null. Otherwise, it has
-  // forecasts, and bounds from programs, under `key`. These results may depend only on `key` and
-  // the store's facts. All arguments must outlive the object. An error of any function is a
-  // sentence: the store cannot be written, or ranks cannot be reached.
+  // The pool must run the result of WorkOf(problem). `store` may be null. Otherwise, it contains
+  // forecasts, and bounds that were computed from programs. `key` returns the key of a plan's
+  // results. Results may depend only on this key and the store's facts. All arguments must outlive
+  // the object. An error of any function is a sentence: the store cannot be written, or ranks
+  // cannot be reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 
@@ -69,7 +71,7 @@ class Answers {
   // Screens all plans of these families.
   tl::expected<std::vector<std::vector<Screened>>, std::string> ScreenMembers(
       const std::vector<std::int64_t>& families);
-  // Returns the sharper bounds of plans, in the order of `plans`.
+  // Returns the tighter bounds of plans, in the order of `plans`.
   tl::expected<std::vector<Screened>, std::string> Sharpen(const std::vector<std::int64_t>& plans);
   tl::expected<std::vector<Outcome>, std::string> Simulate(const std::vector<std::int64_t>& plans);
 

@@ -47,17 +47,17 @@ struct Goal {
 
 // The progress of a search.
 struct SearchProgress {
-  std::int64_t screened = 0, families = 0;  // number of families with bounds, and of all families
+  std::int64_t screened = 0, families = 0;  // families with bounds; all families (numbers)
   std::int64_t simulated = 0;               // number of plans
-  std::int64_t looked_at = 0;               // number of tighter bounds and forecasts
+  std::int64_t looked_at = 0;               // number of computed forecasts and tighter bounds
   // The number of plans and families with better bounds than the best result so far. -1: unknown.
   std::int64_t open = -1;
 };
 
 struct SearchOptions {
-  int best = 5;        // number of plans to rank
-  int exact = 0;       // number of ranked plans that are proved; all others are the best simulated
-                       // plans; 0: all
+  int best = 5;   // number of plans to rank
+  int exact = 0;  // number of ranked plans to prove; 0: all. The other ranked plans are the best
+                  // simulated plans
   bool pareto = true;  // also find the Pareto front
   int threads = 0;     // threads of this process; 0: one for each core
   // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first is ranked.
@@ -72,8 +72,8 @@ struct SearchOptions {
   // ranked even if the search is stopped.
   std::int64_t own = -1;
   std::optional<Outcome> own_outcome{};
-  // Returns whether the search includes a plan, equally for all plans of a family. Null: the search
-  // includes all plans.
+  // Returns whether the search includes a plan. The result must be equal for all plans of a family.
+  // Null: the search includes all plans.
   std::function<bool(std::int64_t plan)> among{};
   // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
@@ -89,7 +89,7 @@ struct SearchOptions {
 // Illegal plans that have the same error code.
 struct IllegalReason {
   std::int64_t count = 0;
-  // The number of plans whose first mistake has this message, and the mistake's hint.
+  // The number of plans whose first mistake has the same message, and this mistake's hint.
   struct Refused {
     std::int64_t count = 0;
     std::string hint;
@@ -111,7 +111,7 @@ struct GroupBest {
   // A lower bound of the time (per token) of all plans in the group, divided by the time of `best`.
   // 1: `best` is optimal.
   double least = 0;
-  // If `best` is -1: the plan whose bound lacks the least memory. Otherwise -1.
+  // If `best` is -1: the plan that, by its bound, lacks the least memory. Otherwise -1.
   std::int64_t nearest = -1;
 };
 
@@ -169,9 +169,9 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
                     const SearchResult* known = nullptr);
 
 // Returns the rejected plans that are closest to the best plan, by bounds or forecasts. Rejection
-// reasons alternate, with one plan of each kind. Plans that do not fit are ranked by missing
-// memory, preferably those with better bounds than the best plan. Other plans are ranked by the
-// goal.
+// reasons alternate. Each reason has at most one plan of each kind. Plans that do not fit are
+// ranked by missing memory. If some of them have better bounds than the best plan, only these plans
+// are returned. Other plans are ranked by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 

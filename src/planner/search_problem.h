@@ -40,14 +40,15 @@ struct Screened {
   Bound bound{};
 };
 
-// The figures of a plan's forecast.
+// The results of a plan's forecast.
 struct Outcome {
-  std::string illegal_message{};  // if the plan's operations cannot be priced; otherwise empty
+  std::string illegal_message{};  // set if the plan's operations cannot be priced
   Time step_time{};
   double joules = 0;  // energy of one GPU in a step; 0 without PlanSource::energy
   double tokens_per_second_per_gpu = 0;
   Bytes memory{};  // the allocator's peak of allocated bytes
-  // The memory that must fit: `reserved` bytes of the allocator plus `outside` bytes outside it.
+  // The memory that must fit: `reserved` bytes of the allocator plus `outside` bytes outside the
+  // allocator.
   Bytes reserved{}, outside{};
   bool fits = false;
   bool fits_host = true;
@@ -91,8 +92,8 @@ struct PlanSource {
   std::function<LoadedPlan(std::int64_t)> load;
   // Loads the settings that all plans of a family share (PlanSpace::FamilySettings).
   std::function<LoadedPlan(std::int64_t)> load_family{};
-  // Returns whether a plan with a lower index differs only in data_parallel.accumulate_unsharded =
-  // false.
+  // Returns whether a plan with a lower index has data_parallel.accumulate_unsharded = false, and
+  // otherwise equals this plan.
   std::function<bool(std::int64_t)> has_twin;
   // Returns PlanSpace::KindOf. Null: plans do not share forecasts.
   std::function<std::string(std::int64_t)> kind{};
@@ -106,7 +107,7 @@ PlanFacts FactsOf(const scenario::Scenario& scenario);
 // Converts a forecast to an Outcome. Outcome::joules is zero if the forecast has no time breakdown.
 Outcome OutcomeOf(const scenario::Scenario& scenario, const forecast::Forecast& forecast);
 
-// Returns the problem of searching these plans. `source` must outlive the problem.
+// Returns the search problem for the plans of `source`. `source` must outlive the problem.
 SearchProblem ProblemOf(const PlanSource& source);
 
 }  // namespace stepcast::planner

@@ -62,7 +62,7 @@ ChunkWork WorkOfChunk(std::span<const LayerFigures> figures, std::span<const mod
 
 // Lower bounds of a rank's memory by purpose: states, gradients and activations.
 
-// The part of the model's tensors that a rank has.
+// The part of the model's tensors that a rank stores.
 struct StageParameters {
   lowering::GroupElements trained{};
   Bytes frozen{};
@@ -74,8 +74,8 @@ struct StageParameters {
 // if there are enough micro-batches for the peak of activations to recur (named_schedules_test).
 bool KeepsGatheredGradients(const scenario::Scenario& scenario);
 
-// Returns the states plus the larger of gradients and activations, in bytes, or plus both if
-// `keeps_gradients`.
+// Returns the states plus the larger of gradients and activations, in bytes. If `keeps_gradients`,
+// returns the states plus gradients plus activations.
 Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
                    Bytes activations, bool keeps_gradients);
 

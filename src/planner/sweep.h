@@ -77,8 +77,8 @@ using RowMaker = std::function<SweepRow(const Settings&)>;
 // results are rows (ToBytes).
 Work WorkOf(RowMaker make_row);
 
-// Receives the numbers of finished rows and of rows from the store. Called from different threads,
-// but never from two at once.
+// Receives the number of finished rows, and the number of rows that came from the store. Called
+// from different threads, but never from two at once.
 using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
 struct SweepResult {

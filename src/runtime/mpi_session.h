@@ -18,8 +18,8 @@ class MpiSession {
   // or after Finish. Without a launcher, the process is a job of one rank. If the launcher does not
   // find the other ranks, it ends the process.
   //
-  // While they wait, MPI's calls yield the core to other threads (mpi_yield_when_idle), unless an
-  // environment variable disables this. MPI's errors are returned and do not end the process.
+  // While MPI's calls wait, they yield the core to other threads (mpi_yield_when_idle), unless an
+  // environment variable disables yielding. MPI's errors are returned and do not end the process.
   static Attempt<MpiSession*> Start();
 
   // Returns the running session; null before Start and after Finish.

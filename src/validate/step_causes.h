@@ -31,8 +31,8 @@ struct StepEvent {
   std::string name{};              // name of a kernel; for communication, its axis: "data"
   std::string members{};           // ranks of the communication's group, as text
   Bytes bytes{};                   // size of the communication
-  int step = 0;                    // launched this many steps after the described step
-  Time begin{}, end{};             // communication begins when its stream reaches it
+  int step = 0;                    // step of the launch, relative to the described step
+  Time begin{}, end{};             // communication begins when the stream reaches it
   std::optional<Time> launched{};  // when the host submitted the operation; not set: assumed
                                    // to be early enough
   // The duration of the last part of communication, in which data is transferred. Before this part,
@@ -102,9 +102,9 @@ struct StepCauses {
   // time.
   Time learned{};
   Time remainder{};  // difference of idle times that no event explains
-  // The rank for which other ranks wait: the described rank. Set only if imbalance is a cause.
+  // The described rank, if other ranks wait for this rank. Set only if imbalance is a cause.
   std::optional<int> slowest_rank{};
-  // The kernels of the largest cause that consists of kernels, at most kKernelsNamed.
+  // The kernels of the largest cause that consists of kernels. At most kKernelsNamed kernels.
   std::vector<KernelSum> kernels{};
   std::vector<std::string> notes{};
   Time difference() const { return measured - forecast; }
@@ -121,8 +121,8 @@ void MarkTransfers(std::vector<RankStep>& ranks);
 
 // Finds the causes of the difference for the rank that waits least for other ranks. The rank is
 // chosen among the measured ranks of the forecast's critical class or, if this class was not
-// measured, among all. If this rank's kernels take longer than the median rank's, the excess is
-// imbalance. `measured` must not be empty.
+// measured, among all measured ranks. If this rank's kernels take longer than the kernels of the
+// median rank, the excess is imbalance. `measured` must not be empty.
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured);
 
 // Returns the causes of the difference between two steps of one rank, both with marked transfers.

@@ -24,13 +24,13 @@
 
 namespace stepcast::runtime::cuda {
 
-// NCCL communicators that remain connected between programs, because connecting can take seconds,
-// and a calibration runs hundreds of programs on the same few groups.
+// NCCL communicators that remain connected between programs. Connecting can take seconds, and a
+// calibration runs hundreds of programs on the same few groups.
 
-// Aborts communicators of this process without waiting for other ranks, all in one NCCL group. If
-// communicators were aborted one by one, an abort could wait for another communicator's kernel,
-// which waits for another rank (PyTorch issue 119797). NCCL before 2.22 does not support aborts in
-// a group.
+// Aborts communicators of this process without waiting for other ranks. All aborts are in one NCCL
+// group call. If communicators were aborted one by one, an abort could wait for another
+// communicator's kernel, which waits for another rank (PyTorch issue 119797). NCCL before 2.22 does
+// not support aborts in a group call.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
 // The communicators that no program currently uses. Thread-safe.
@@ -61,9 +61,9 @@ class CommunicatorCache {
   std::map<Key, ncclComm_t> communicators_;
 };
 
-// A program's communicators as NCCL communicators of the current device, including groups of one
-// rank. The communicators come from a cache; the destructor returns them to the cache unless a
-// failure occurred.
+// A program's communicators as NCCL communicators of the current device. Groups of one rank also
+// have communicators. The communicators come from a cache; the destructor returns them to the cache
+// unless a failure occurred.
 
 class Communicators {
  public:

@@ -82,7 +82,7 @@ class GpuDevice final : public runtime::Device {
   enum class Mark : std::uint8_t { kNone, kRecorded, kCaptured };
 
   struct CommunicatorOrder {
-    cudaEvent_t done = nullptr;  // completion of the last collective
+    cudaEvent_t done = nullptr;  // recorded after the last collective
     std::uint16_t stream = 0;    // stream on which it was issued
     Mark mark = Mark::kNone;
   };
@@ -123,14 +123,14 @@ class GpuDevice final : public runtime::Device {
   std::vector<cudaEvent_t> events_;  // events of the program
   std::vector<Mark> marks_;
   std::unique_ptr<DeviceMemory> memory_;
-  std::vector<std::vector<program::StatePart>> state_;  // [buffer]; emptied when written
+  std::vector<std::vector<program::StatePart>> state_;  // [buffer]; emptied after initialization
   std::unique_ptr<Products> products_;
   std::unique_ptr<Communicators> communicators_;
   std::vector<CommunicatorOrder> orders_;
 
   std::unique_ptr<OperandArenas> arenas_;
   std::unique_ptr<EffectLaunches> effects_;
-  std::uint64_t* stamps_ = nullptr;    // device memory, one for each stream
+  std::uint64_t* stamps_ = nullptr;    // time stamps in device memory, one for each stream
   StepValues* step_values_ = nullptr;  // device memory, for graphs
 
   StepValues step_;  // values of the step that is being issued

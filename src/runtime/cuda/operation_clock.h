@@ -13,8 +13,8 @@
 
 // Measures with CUDA events when operations begin and end on a GPU (resolution: half a
 // microsecond). Time zero is an event recorded when the clock was created. SetAnchor aligns host
-// and device clocks to within a few microseconds; between anchors they may drift by a few parts per
-// million.
+// and device clocks to within a few microseconds; between anchors, the clocks may drift apart by a
+// few parts per million.
 //
 // Every operation has an event before it and an event after it. Two consecutive operations share
 // the event between them if no wait is between the operations, and if the stream has not reached

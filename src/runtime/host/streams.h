@@ -24,7 +24,7 @@ struct Position {
 };
 
 // Streams on CPUs. Each stream is a thread that runs its queue in order. Idle and waiting threads
-// sleep. Only the host thread may issue or wait.
+// sleep. Only the host thread may issue work and wait for work.
 //
 // After a failure, all queues are emptied at once, so that no thread waits forever.
 class Streams {
