@@ -40,7 +40,7 @@ struct Run {
 };
 
 // The results that a forecast contains. Each level adds results to the previous level. The values
-// do not depend on the level.
+// of results do not depend on the level of detail.
 enum class Detail : std::uint8_t {
   kStep,        // step time, throughput and memory
   kRange,       // also the range of the step time, and memory by class

@@ -107,10 +107,10 @@ inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, 
 inline constexpr double kGpusOfPublishedNode = 8;
 
 // The mean time between a job's interruptions that are not node failures, in seconds, for any size
-// of job. BLOOM had three hangs nine days apart, and Llama 3 had 139 other interruptions in 54
-// days. OPT had an interruption every 7.5 h, from which node failures are subtracted. For
-// comparison, jobs of 1,024 GPUs on RSC-1 failed every 7.9 h, or every 10.9 h without node
-// failures.
+// of job. BLOOM had three hangs nine days apart, and Llama 3 had 139 interruptions without a
+// hardware failure in 54 days. OPT had an interruption every 7.5 h, from which node failures are
+// subtracted. For comparison, jobs of 1,024 GPUs on RSC-1 failed every 7.9 h, or every 10.9 h
+// without node failures.
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
 

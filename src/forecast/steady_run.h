@@ -19,7 +19,7 @@ namespace stepcast::forecast {
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;
-  std::optional<Time> start{};  // start of the run's first step, if this step is described
+  std::optional<Time> start{};  // start of the first described step; none: the previous step's end
 };
 
 // How much of the run is simulated.
@@ -29,7 +29,7 @@ enum class Extent : std::uint8_t {
   kLateStart,        // kUntilRepetition with a late start (simulate::Options::late_start)
 };
 
-// A run of the ranks until their steps repeat.
+// A simulated run of the ranks until the steps repeat.
 struct SteadyRun {
   SteadyState steady{};
   Extent extent = Extent::kWhole;

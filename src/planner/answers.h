@@ -39,7 +39,8 @@ struct EvaluationList {
 };
 
 // Evaluates all items. `store` may be null. Returns when all results are stored, or when `done` has
-// returned false. An error is a sentence: the store cannot be written, or ranks cannot be reached.
+// returned false. Errors are returned as sentences: the store cannot be written, or ranks cannot be
+// reached.
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, WorkerPool& pool,
                                          ResultStore* store);
 
@@ -54,7 +55,7 @@ class Answers {
   // The pool must run the result of WorkOf(problem). `store` may be null. Otherwise, it contains
   // forecasts, and bounds that were computed from programs. `key` returns the key of a plan's
   // results. Results may depend only on this key and the store's facts. All arguments must outlive
-  // the object. An error of any function is a sentence: the store cannot be written, or ranks
+  // the object. All functions return errors as sentences: the store cannot be written, or ranks
   // cannot be reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});

@@ -44,7 +44,7 @@ struct Bound {
   Time computing{};
   double joules = 0;           // lower bound of Outcome::joules; set by SearchProblem
   Bytes memory{};              // lower bound of the forecast's peak
-  Bytes needed{};              // lower bound of the forecast's reserved memory plus outside memory
+  Bytes needed{};              // lower bound of reserved memory plus memory outside the allocator
   bool fits = true;            // false: the plan certainly does not fit
   bool fits_host = true;       // false: the plan certainly does not fit in host memory
   double fit_probability = 1;  // upper bound of the forecast's fit probability
@@ -94,7 +94,7 @@ class Bounds {
 
  private:
   // Returns the bound of a plan with several stages, from its schedule and the stages' programs.
-  // `digest` is as in LookAtProgram.
+  // `digest` has the same meaning as in LookAtProgram.
   Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, bool digest);
 
   // Lower bounds of one micro-batch's time in one chunk of a pipeline: uncontended kernels, and
@@ -149,7 +149,7 @@ Time UncontendedStepTime(const program::Program& program, const cost::Prices& pr
 
 // Returns a lower bound of the time from the end of a step's last backward kernel to the start of
 // the next step's first forward kernel. The bound is the longest chain of dependent operations
-// between these kernels. `counts_collectives` is as for UncontendedStepTime.
+// between these kernels. `counts_collectives` has the same meaning as in UncontendedStepTime.
 Time TimeBetweenSteps(const program::Program& program, const cost::Prices& prices,
                       bool counts_collectives);
 

@@ -41,8 +41,8 @@ class PlanStates {
   };
 
   PlanStates() = default;
-  // Creates the states of `plans` plans. `firsts` has the first plan of each family. Empty: each
-  // plan is a family.
+  // Creates the states of `plans` plans. `firsts` contains the first plan of each family. Empty:
+  // each plan is a family.
   PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts);
 
   std::int64_t plans() const { return plans_; }

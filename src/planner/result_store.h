@@ -63,8 +63,8 @@ class ResultStore {
   // returns the error.
   bool good() const { return good_.load(); }
 
-  // Waits until all results are written. An error is a sentence with the system's reason. Results
-  // that were written before an error remain valid.
+  // Waits until all results are written. Errors are returned as sentences with the system's reason.
+  // Results that were written before an error remain valid.
   tl::expected<void, std::string> Finish();
 
   // Returns the number of results in the file. May be called in signal handlers.

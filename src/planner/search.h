@@ -47,7 +47,7 @@ struct Goal {
 
 // The progress of a search.
 struct SearchProgress {
-  std::int64_t screened = 0, families = 0;  // families with bounds; all families (numbers)
+  std::int64_t screened = 0, families = 0;  // families with bounds; families in total
   std::int64_t simulated = 0;               // number of plans
   std::int64_t looked_at = 0;               // number of computed forecasts and tighter bounds
   // The number of plans and families with better bounds than the best result so far. -1: unknown.
@@ -171,13 +171,13 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
 // Returns the rejected plans that are closest to the best plan, by bounds or forecasts. Rejection
 // reasons alternate. Each reason has at most one plan of each kind. Plans that do not fit are
 // ranked by missing memory. If some of them have better bounds than the best plan, only these plans
-// are returned. Other plans are ranked by the goal.
+// are returned. Plans with other rejection reasons are ranked by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 
-// A plan is safe if its probability of fitting is at least kSafeFit and its allocator does not
-// flush its cache. Unsafe plans are ranked last: among thousands of plans, the memory of plans that
-// just fit is probably underestimated.
+// A plan is safe if the plan's fit probability is at least kSafeFit, and if the allocator does not
+// flush cached memory. Unsafe plans are ranked last: among thousands of plans, the memory of plans
+// that just fit is probably underestimated.
 inline constexpr double kSafeFit = 0.9;
 inline bool IsSafe(const Bound& bound) { return bound.fit_probability >= kSafeFit; }
 inline bool IsSafe(const Outcome& outcome) {

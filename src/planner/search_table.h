@@ -17,7 +17,7 @@
 
 namespace stepcast::planner {
 
-// The settings in the scenario, which a search changes only if the settings vary.
+// The scenario's own settings. A search changes only the settings that vary.
 
 // Returns the value of a key as written in the scenario. No value if the scenario does not contain
 // the key.

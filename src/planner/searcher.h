@@ -64,8 +64,8 @@ class Searcher {
   // Records the first evaluation of a plan, or of a family that has `plans` plans.
   void Take(const Screened& screened, std::int64_t plans, PlanState& state);
 
-  // Creates a separate state for each plan of these families. `firsts` has the families' first
-  // plans.
+  // Creates a separate state for each plan of these families. `firsts` contains the first plan of
+  // each family.
   Finding Expand(const std::vector<std::int64_t>& firsts);
 
   // Sets the plan's verdict if its bound determines it.
@@ -247,8 +247,8 @@ class Searcher {
   tl::expected<bool, std::string> WorkOnGroup(Queue& queue, double room);
 
   // Tries to find an acceptable plan in each of the `groups` most promising groups with a few
-  // evaluations. First, it tries plans whose bounds leave a tenth of the device's memory free, then
-  // plans whose bounds leave more memory free.
+  // evaluations. The search tries plans whose bounds leave a tenth of the device's memory free, and
+  // then plans whose bounds leave more memory free.
   Finding FindSomeOfGroups(std::size_t groups);
 
   // Finds the best plan of each group, up to the reported precision. Groups that are clearly worse

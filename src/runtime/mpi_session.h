@@ -16,7 +16,7 @@ class MpiSession {
   // Starts MPI for several threads at once (MPI_THREAD_MULTIPLE), or returns the running session.
   // Thread-safe. Fails if stepcast was built without MPI, if MPI does not support several threads,
   // or after Finish. Without a launcher, the process is a job of one rank. If the launcher does not
-  // find the other ranks, it ends the process.
+  // find the other ranks, the launcher ends the process.
   //
   // While MPI's calls wait, they yield the core to other threads (mpi_yield_when_idle), unless an
   // environment variable disables yielding. MPI's errors are returned and do not end the process.

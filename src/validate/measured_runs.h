@@ -41,9 +41,9 @@ struct SimulatedRun {
 std::string ReasonOf(const Diagnostics& refusals);
 
 // Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps; the
-// extension (.csv, .yaml) decides. `scenario` and `set` apply to tables. Runs that a rule rejects,
-// and runs without a measured time, are not simulated. All other mistakes are errors. The result
-// does not depend on the number of threads.
+// extension (.csv, .yaml) decides. `scenario` and `set` apply only to tables. Runs that a rule
+// rejects, and runs without a measured time, are not simulated. All other mistakes are errors. The
+// result does not depend on the number of threads.
 Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
                                                const std::vector<std::string>& set);
 

@@ -109,8 +109,8 @@ struct Coverage {
 // The accuracy of ranges for unknown sources: each source's check rows are compared with the check
 // rows of all other sources. A source is weighted by the square root of its number of rows, because
 // errors within a source are correlated. A band that covers 90 % of the other sources' rows is too
-// narrow for a source unlike any of them. The level is therefore raised until 90 % of all rows are
-// inside.
+// narrow for a source unlike any of them. The coverage of the bands is therefore raised until 90 %
+// of all rows are within the bands.
 struct TransferError {
   std::size_t sources = 0;
   std::size_t cases = 0, inside = 0;  // `inside`: within the band of the other sources

@@ -95,8 +95,8 @@ struct StepCauses {
   int rank = 0;           // the rank whose step is described
   std::size_t ranks = 1;  // number of traced ranks
   Time forecast{}, measured{};
-  // The causes of the difference, largest first. The differences of all causes, the remainder and
-  // `learned` add up to the difference of the steps.
+  // The causes of the difference between the steps, largest cause first. The differences of all
+  // causes, the remainder and `learned` add up to the difference of the steps.
   std::vector<Cause> causes{};
   // The time that the correction by measured runs adds to the forecast. No trace contains this
   // time.
@@ -119,10 +119,11 @@ RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 // the duration of the shortest message with the same axis and bytes.
 void MarkTransfers(std::vector<RankStep>& ranks);
 
-// Finds the causes of the difference for the rank that waits least for other ranks. The rank is
-// chosen among the measured ranks of the forecast's critical class or, if this class was not
-// measured, among all measured ranks. If this rank's kernels take longer than the kernels of the
-// median rank, the excess is imbalance. `measured` must not be empty.
+// Finds the causes of the difference between the measured and the forecast step. The step is the
+// step of the rank that waits least for other ranks. The rank is chosen among the measured ranks of
+// the forecast's critical class or, if this class was not measured, among all measured ranks. If
+// this rank's kernels take longer than the kernels of the median rank, the excess is imbalance.
+// `measured` must not be empty.
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured);
 
 // Returns the causes of the difference between two steps of one rank, both with marked transfers.
