@@ -103,7 +103,7 @@ class Forecaster {
 };
 
 // Returns Forecast::unknown_host (corrections.h), or none if the host costs are known or cannot
-// limit the step time. For callers that compare forecasts without ranges.
+// limit the step time. For callers that compare forecasts but do not compute ranges.
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -54,8 +54,8 @@ class PaddedLengths {
   // scenario have the same length. Lengths with a probability below 10^-12 per step are omitted.
   const std::vector<scenario::Scenario>& scenarios() const { return scenarios_; }
 
-  // Combines the forecasts of scenarios(), in the same order. `flops_of` returns the FLOPs of a
-  // micro-batch in one of these scenarios.
+  // Combines the forecasts of scenarios(). `forecasts` has the order of scenarios(). `flops_of`
+  // returns the FLOPs of a micro-batch in one of these scenarios.
   Forecast Combine(const std::vector<Forecast>& forecasts,
                    const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const;
 

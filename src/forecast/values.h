@@ -22,17 +22,17 @@ namespace stepcast::forecast {
 // becomes known.
 struct RankClass {
   // Set when the class is lowered and priced:
-  plan::RankLabel label{};  // the label of its ranks in the plan
+  plan::RankLabel label{};  // the label of the class's ranks in the plan
   int node_kind = 0;        // the kind of node (scenario/job_devices.h)
   std::string device{};     // device type, if the cluster has several types
   int in_flight = 1;        // maximum number of micro-batches with stored activations
   // Set when the class is simulated:
-  double speed = 1;  // relative speed of its devices (Scenario::slow_devices)
+  double speed = 1;  // relative speed of the class's devices (Scenario::slow_devices)
   int first_rank = 0;
   int ranks = 1;               // number of ranks in the class
   std::vector<int> members{};  // ranks of the class, ascending; empty: all ranks
-  std::size_t priced = 0;      // index of its program and prices in the priced classes
-  std::size_t simulated = 0;   // index of its simulated class in SimulatedRanks::classes
+  std::size_t priced = 0;      // index of the class's program and prices in the priced classes
+  std::size_t simulated = 0;   // index of the class's first rank in SimulatedRanks::classes
 };
 
 using memory::BytesByCategory;

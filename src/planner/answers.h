@@ -52,11 +52,11 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // The pool must run the result of WorkOf(problem). `store` may be null. Otherwise, it contains
-  // forecasts, and bounds that were computed from programs. `key` returns the key of a plan's
-  // results. Results may depend only on this key and the store's facts. All arguments must outlive
-  // the object. All functions return errors as sentences: the store cannot be written, or ranks
-  // cannot be reached.
+  // `pool` must run the function that WorkOf(problem) returns. `store` may be null. Otherwise, it
+  // contains forecasts, and bounds that were computed from programs. `key` returns the key of a
+  // plan's results. Results may depend only on this key and the store's facts. All arguments must
+  // outlive the object. All functions return errors as sentences: the store cannot be written, or
+  // ranks cannot be reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 

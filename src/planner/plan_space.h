@@ -61,8 +61,8 @@ struct PlanChoices {
   // stage.
   std::vector<std::pair<std::string, std::string>> first, then;
   std::vector<SweepAxis> axes;
-  // The number of outer axes, which change a rank's kernels or states. All other axes are inner
-  // axes: data-parallel settings and the size of micro-batch groups.
+  // The number of outer axes. Outer axes change a rank's kernels or states. All other axes are
+  // inner axes: data-parallel settings and the size of micro-batch groups.
   std::size_t outer = 0;
   std::vector<std::string> absent;  // keys that are omitted if they have their default
   // Settings of the scenario that apply only to some values of an axis; plans with other values

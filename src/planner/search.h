@@ -60,8 +60,8 @@ struct SearchOptions {
                   // simulated plans
   bool pareto = true;  // also find the Pareto front
   int threads = 0;     // threads of this process; 0: one for each core
-  // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first is ranked.
-  // Null: each plan is ranked.
+  // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first of these plans
+  // is ranked. Null: each plan is ranked.
   std::function<std::string(std::int64_t plan)> kind{};
   // Returns a plan's group, from 0 to `groups` - 1. All plans of a family have the same group. The
   // search begins with the best plan of each group.
@@ -154,8 +154,9 @@ struct SearchResult {
 // are requested.
 inline constexpr int kMostRanked = 64;
 
-// Returns whether two plans of the same kind and tokens tie: their step times differ by at most
-// 0.05 %, and `other` saves at most 1 % of memory. `other` must be ranked after `plan`.
+// Returns whether two plans of the same kind, with equal numbers of tokens, tie: their step times
+// differ by at most 0.05 %, and `other` saves at most 1 % of memory. `other` must be ranked after
+// `plan`.
 bool Tied(const Outcome& plan, const Outcome& other);
 
 // Searches the plans of `answers`. The result does not depend on the number of threads and ranks.

@@ -87,8 +87,8 @@ struct SweepResult {
   std::int64_t known = 0;  // number of rows that came from the store
 };
 
-// Forecasts all rows of the grid. The pool must run the result of WorkOf. `store` may be null.
-// Errors are returned as sentences: the store cannot be written or read, or ranks cannot be
+// Forecasts all rows of the grid. `pool` must run the function that WorkOf returns. `store` may be
+// null. Errors are returned as sentences: the store cannot be written or read, or ranks cannot be
 // reached.
 tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, WorkerPool& pool,
                                              ResultStore* store = nullptr,

@@ -71,7 +71,7 @@ enum class CauseKind : std::uint8_t {
   kPipelineBubble,   // waiting for the peer of a message
   kLaunches,         // the device waits for the host to launch
   kDataLoading,      // the device waits while the host loads data
-  kAllocatorFlushes  // the device waits while the host allocates or frees its memory
+  kAllocatorFlushes  // the device waits while the host allocates or frees device memory
 };
 const char* Name(CauseKind kind);  // "products", "exposed communication", "launches", ...
 
@@ -119,10 +119,10 @@ RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 // the duration of the shortest message with the same axis and bytes.
 void MarkTransfers(std::vector<RankStep>& ranks);
 
-// Finds the causes of the difference between the measured and the forecast step. The step is the
-// step of the rank that waits least for other ranks. The rank is chosen among the measured ranks of
-// the forecast's critical class or, if this class was not measured, among all measured ranks. If
-// this rank's kernels take longer than the kernels of the median rank, the excess is imbalance.
+// Finds the causes of the difference between the measured and the forecast step. Both are steps of
+// the rank that waits least for other ranks. The rank is chosen among the measured ranks of the
+// forecast's critical class or, if this class was not measured, among all measured ranks. If this
+// rank's kernels take longer than the kernels of the median rank, the excess is imbalance.
 // `measured` must not be empty.
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured);
 

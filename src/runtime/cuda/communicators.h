@@ -39,7 +39,7 @@ class CommunicatorCache {
   struct Key {
     int rank = 0;            // rank in the job that owns the communicator
     std::vector<int> ranks;  // members of the group
-    int copy = 0;            // distinguishes communicators of one program with the same group
+    int copy = 0;            // index among a program's communicators with this group
     friend bool operator<(const Key& a, const Key& b) {
       return std::tie(a.rank, a.ranks, a.copy) < std::tie(b.rank, b.ranks, b.copy);
     }
@@ -149,7 +149,7 @@ struct CollectiveOperands {
 
 // Returns the source and target addresses of each part of a collective (one part for each effect),
 // and the conversions before and after the collective. `at` maps elements to their address.
-// `staging` has Work::staging bytes (launch_plan.h).
+// `staging` is the address of the staging space (Work::staging, launch_plan.h).
 CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_t ranks,
                               std::span<const program::Effect> effects,
                               const std::function<std::byte*(const program::Elements&)>& at,

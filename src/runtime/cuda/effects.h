@@ -86,7 +86,8 @@ struct UpdateWork {
   std::int64_t elements = 0, state_stride = 0;
 };
 // Launches updates of parameters. `types` has the parameters' type as the target and the gradients'
-// type as the source. `states` is FP32 or the parameters' type (values::UpdateElement).
+// type as the source. `states` is the type of the optimizer states: FP32 or the parameters' type
+// (values::UpdateElement).
 cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, DataType states,
                           bool adamw, const StepSource& step, cudaStream_t stream);
 

@@ -77,7 +77,7 @@ class GpuDevice final : public runtime::Device {
  private:
   using HostClock = std::chrono::steady_clock;
 
-  // Whether an event was recorded and, if so, whether it is part of the graph that is being
+  // Whether an event was recorded and, if so, whether the event is part of the graph that is being
   // captured.
   enum class Mark : std::uint8_t { kNone, kRecorded, kCaptured };
 

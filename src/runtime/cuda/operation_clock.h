@@ -62,9 +62,9 @@ class OperationClock {
   // Sets the object in which progress is reported. Null: progress is not reported.
   void ReportTo(Progress* progress) { progress_ = progress; }
 
-  // Between BeginCapture and EndCapture, operations become part of a graph, whose events record
-  // times at every replay. EndCapture returns the operations in the order of issue. Collect reads
-  // an operation's times from a completed replay.
+  // Between BeginCapture and EndCapture, operations become part of a graph. The graph's events
+  // record times at every replay. EndCapture returns the operations in the order of issue. Collect
+  // reads an operation's times from a completed replay.
   void BeginCapture() { capturing_ = true; }
   std::vector<Timed> EndCapture();
   Attempt<void> Collect(const Timed& timed);
