@@ -24,8 +24,8 @@ calibration::RunSettings SettingsOf(const scenario::Scenario& scenario);
 double LearnedFactor(const scenario::Scenario& scenario);
 
 // Corrects the step time, throughput and range of an otherwise complete forecast. The step time
-// remains at least the time of its FLOPs at the devices' peak. If the profile has similar runs, the
-// range narrows to the accuracy of forecasts for these runs.
+// remains at least the time of the step's FLOPs at the devices' peak. If the profile has similar
+// runs, the range narrows to the accuracy of forecasts for these runs.
 void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast);
 
 // Unknown host costs. The host time per kernel is known only for some frameworks

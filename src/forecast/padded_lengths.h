@@ -68,7 +68,7 @@ class PaddedLengths {
   std::vector<scenario::Scenario> scenarios_;
   bool wait_in_micro_batches_ = true;
   std::vector<double> of_rank_;  // indexed by scenario: fraction of a rank's micro-batches
-  std::vector<double> of_step_;  // by scenario: fraction of steps
+  std::vector<double> of_step_;  // indexed by scenario: fraction of steps
 };
 
 // Returns whether ranks with different samples communicate before the last micro-batch of a step.

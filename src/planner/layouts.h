@@ -80,7 +80,7 @@ struct LayoutQuestion {
   // Whether another setting determines stage_layers.
   bool stage_layers_vary = false;
   bool own_stage_layers = false;  // the scenario sets stage_layers for its number of stages
-  bool compiles = false;          // plans have training.compile
+  bool compiles = false;          // plans set training.compile
   // The requested values of each key (LayoutKey::key). Keys without requested values have all legal
   // values and the scenario's value. Null: no values are requested.
   const std::map<std::string, std::vector<std::string>, std::less<>>* given = nullptr;

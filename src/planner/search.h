@@ -77,7 +77,7 @@ struct SearchOptions {
   std::function<bool(std::int64_t plan)> among{};
   // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
-  // Whether the search may be ended early, and therefore looks for good plans first.
+  // Whether the search may be ended early. Such a search first looks for good plans.
   bool anytime = false;
   // Called from time to time. If it returns true, families without bounds are not searched and
   // remain open. Null: `enough` is called instead.
@@ -145,8 +145,8 @@ struct SearchResult {
   std::int64_t sharpened = 0;                    // number of plans with bounds from their programs
 
   std::int64_t Count(Verdict verdict) const { return states.Count(verdict); }
-  // Returns whether plans have different numbers of tokens per step. All comparisons then use the
-  // time per token.
+  // Returns whether plans have different numbers of tokens per step. In this case, all comparisons
+  // use the time per token.
   bool UnequalTokens() const { return states.UnequalTokens(); }
 };
 

@@ -34,8 +34,8 @@ struct Screened {
   PlanFacts facts{};
   // Whether a plan with a lower index behaves identically, so that this plan is omitted.
   bool same_as_another = false;
-  // A key of the forecast, if the bound was computed from the plan's program. Only one of the plans
-  // with the same key is simulated. Empty: unknown.
+  // A key that identifies the forecast. Only one of the plans with the same key is simulated. Empty
+  // unless the bound was computed from the plan's program.
   std::string program{};
   Bound bound{};
 };

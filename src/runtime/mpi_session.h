@@ -8,7 +8,8 @@
 #include "src/runtime/device.h"
 #include "src/runtime/job.h"
 
-// The process's MPI library: the first call of Start initializes it, and Finish ends it, once.
+// The MPI library of this process. The first call of Start initializes the library, and Finish ends
+// the library, once.
 namespace stepcast::runtime {
 
 class MpiSession {

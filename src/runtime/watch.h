@@ -24,7 +24,7 @@
 //   a stopped rank or link: the rank's heartbeats stop
 //   a hang: no rank finishes an operation for `timeout`
 //   a failed rank: the rank sends a message to rank 0
-//   the end of rank 0: rank 1 detects and reports it
+//   the end of rank 0: rank 1 detects and reports this end
 //
 // Rank 0 waits a moment before it decides, because one cause has many effects. For example, the
 // death of a rank causes failures of other ranks, and has priority over these failures. Rank 0 then
@@ -60,8 +60,8 @@ class Watch {
   static std::unique_ptr<Watch> OverThreads(const std::vector<Place>& places,
                                             const WatchOptions& options, End end);
 
-  // If a watch is destroyed without Finish, its rank has failed: all other ranks end as if the rank
-  // had died.
+  // If a watch is destroyed before Finish is called, the watch's rank has failed: all other ranks
+  // end as if this rank had died.
   virtual ~Watch() = default;
 
   // Returns the progress of a rank of this process. The rank's device updates this progress.

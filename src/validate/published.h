@@ -33,8 +33,9 @@ struct AccuracyFigures {
   double median = 0;  // median of absolute errors; for an even number, the lower middle value
   double p90 = 0;     // smallest value that 90 % of absolute errors do not exceed
   double bias = 0;    // mean of signed errors
-  // Spearman's rank correlation of forecast and measured values. Equal values have their mean rank.
-  // Not set for fewer than three cases, or if all forecast or all measured values are equal.
+  // Spearman's rank correlation of forecast and measured values. Equal values share the mean of
+  // their ranks. Not set for fewer than three cases, or if all forecast or all measured values are
+  // equal.
   std::optional<double> rank_correlation;
 };
 

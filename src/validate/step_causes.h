@@ -77,7 +77,7 @@ const char* Name(CauseKind kind);  // "products", "exposed communication", "laun
 
 struct Cause {
   CauseKind kind = CauseKind::kProducts;
-  std::string axis{};  // kCommunication
+  std::string axis{};  // set only for kCommunication
   Time forecast{}, measured{};
   std::int64_t forecast_calls = 0, measured_calls = 0;  // numbers of kernels or communication
                                                         // operations

@@ -5,8 +5,8 @@
 #include "src/base/diagnostic.h"
 #include "src/validate/published.h"
 
-// The stored comparison with published steps, which a release contains. `validate published` reads
-// this comparison instead of simulating two thousand steps.
+// The stored comparison of forecasts with published steps. Releases contain this comparison.
+// `validate published` reads this comparison instead of simulating two thousand steps.
 namespace stepcast::validate {
 
 // The file in the data root that contains the outcomes of all cases.

@@ -23,9 +23,9 @@ namespace stepcast::runtime::host {
 // OPENBLAS_CORETYPE is set, Load therefore selects kernels by the CPU's features.
 class Blas {
  public:
-  // Returns the library, with one thread per call. Fails if OpenBLAS is not installed. The first
-  // call may change the environment, so it must precede the creation of other threads. Later calls
-  // are thread-safe.
+  // Returns the library, which uses one thread per call. Fails if OpenBLAS is not installed. The
+  // first call may change the environment, so it must precede the creation of other threads. Later
+  // calls are thread-safe.
   static Attempt<const Blas*> Load();
 
   // Computes c = a b, where all matrices are row-major and dense: a is m x k, b is k x n.

@@ -57,7 +57,7 @@ class Streams {
 
   // Returns the first failure of any work, or no value.
   std::optional<Failure> failure() const;
-  // Drops work that has not begun, like a failure.
+  // Drops work that has not begun, as after a failure.
   void Stop();
 
   // Returns the operations that ran since the last call, ordered by end and then by issue.
