@@ -77,7 +77,7 @@ struct Explanation {
   // The factor by which collectives must be faster to reduce exposed communication to the fraction
   // kHiddenPart of the step. None if no factor is sufficient.
   std::optional<double> speed_that_hides;
-  std::vector<WhatIf> what_if;        // step times with a faster resource (by kFaster), sorted
+  std::vector<WhatIf> what_if;        // step times with one resource kFaster times as fast, sorted
   std::vector<PeakContent> contents;  // sorted by size, largest first; adds up to memory.peak
   std::vector<LayerMemory> layers;    // sorted by size, largest first; adds up to memory.peak
 };

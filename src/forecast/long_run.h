@@ -73,7 +73,7 @@ struct SpareNodes {
   double repair = 0;                  // mean time to repair a failed node, in seconds
 };
 
-// Returns the job's mean throughput as a fraction of its throughput with all replicas.
+// Returns the job's mean throughput as a fraction of the throughput with all replicas.
 //
 // If the nodes in repair outnumber the spare nodes, an elastic job runs with fewer replicas, and
 // any other job stops. Nodes are repaired independently, so the number of nodes in repair is a

@@ -27,8 +27,8 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario);
 
 // Memory on a scenario's devices and nodes that the programs do not allocate.
 
-// Returns the bytes of device memory outside the allocator of a rank with `communicators`
-// communicators. Zero for the `reference` framework, or if the profile lacks these values.
+// Returns the device memory that a rank with `communicators` communicators uses outside the
+// allocator. Zero for the `reference` framework, or if the profile lacks these values.
 Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communicators);
 
 // Returns the relative error of forecasts of the allocator's memory, for the framework on the

@@ -37,7 +37,7 @@ struct SteadyRun {
   std::vector<Time> ends{};  // ends of steps; a step ends when the last reported class ends it
 };
 
-// Returns the number of steps that the first attempt simulates.
+// Returns the number of steps that the first attempt to find repeating steps simulates.
 int FirstSteps(bool barrier);
 
 // The steps whose operations a run records. kFromDescribed omits steps before the first described
@@ -81,8 +81,8 @@ Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
 // Returns total / count, the mean duration of one of `count` steps.
 Time Mean(Time total, std::uint32_t count);
 
-// The number of times that a step executes each entry of its program's tables. Independent of sizes
-// and prices.
+// The number of times that a step executes each entry of its program's tables. The numbers do not
+// depend on sizes and prices.
 struct StepCounts {
   StepCounts() = default;
   explicit StepCounts(const program::Program& program) : StepCounts(program, {}) {}

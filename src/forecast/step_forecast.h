@@ -134,7 +134,7 @@ class StepForecast {
   SimulatedRanks ranks_;
   std::optional<RepeatedOperations> repeated_;
   std::optional<MarkedOperations> marked_;
-  std::vector<bool> all_;  // marks of all operations of the first class, for the range
+  std::vector<bool> all_;  // marks all operations of the first class, for the range
   SteadyRun of_time_;
   std::optional<SteadyRun> of_memory_;  // set if memory needs a separate run
   std::vector<program::Timeline> timelines_, memory_timelines_;  // by simulated class, if copied

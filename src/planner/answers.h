@@ -52,7 +52,7 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // `pool` must run the function that WorkOf(problem) returns. `store` may be null. Otherwise, it
+  // `pool` must run the function that WorkOf(problem) returns. `store` may be null. The store
   // contains forecasts, and bounds that were computed from programs. `key` returns the key of a
   // plan's results. Results may depend only on this key and the store's facts. All arguments must
   // outlive the object. All functions return errors as sentences: the store cannot be written, or

@@ -140,10 +140,10 @@ ShortProgram LowerShort(const scenario::Scenario& scenario);
 // Bounds of a step program's simulation, computed in one pass over its instructions. A repeated
 // part is processed until two iterations are equal; the last iteration represents the rest.
 
-// Returns a lower bound of the step time, in which every operation has its uncontended duration.
-// The bound is valid because a longer operation never makes another operation start earlier.
-// `counts_collectives` must be false if the network is simulated; collectives then take no time,
-// because their prices are not a lower bound.
+// Returns a lower bound of the step time: the step time if every operation has its uncontended
+// duration. The bound is valid because a longer operation never makes another operation start
+// earlier. `counts_collectives` must be false if the network is simulated; collectives then take no
+// time, because the prices of collectives are not a lower bound.
 Time UncontendedStepTime(const program::Program& program, const cost::Prices& prices, bool barrier,
                          bool counts_collectives, const Repeated& repeated = {});
 

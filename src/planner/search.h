@@ -23,7 +23,7 @@ namespace stepcast::planner {
 enum class Target : std::uint8_t {
   kStepTime,    // the shortest step; per token if plans have different numbers of tokens
   kThroughput,  // the most tokens per second and GPU
-  kGpus,        // the fewest GPUs; among equals, the shortest step
+  kGpus,        // the fewest GPUs; among equal plans, the shortest step
   kCost,        // the lowest cost per token
   kMemory,      // the lowest peak memory
   kDays,        // the shortest training, including time lost to failures
@@ -77,7 +77,7 @@ struct SearchOptions {
   std::function<bool(std::int64_t plan)> among{};
   // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
-  // Whether the search may be ended early. Such a search first looks for good plans.
+  // Whether the search may be ended early. If so, the search first looks for good plans.
   bool anytime = false;
   // Called from time to time. If it returns true, families without bounds are not searched and
   // remain open. Null: `enough` is called instead.

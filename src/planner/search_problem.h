@@ -19,7 +19,7 @@ namespace stepcast::planner {
 struct PlanFacts {
   std::int64_t gpus = 0;    // 0: not determined yet
   std::int64_t tokens = 0;  // per step
-  Bytes capacity;           // per device
+  Bytes capacity;           // memory of one device
   // The number of micro-batch passes through all pipeline stages. The time to compute a forecast is
   // roughly proportional to this number.
   std::int64_t passes = 1;

@@ -216,10 +216,10 @@ class Searcher {
   // passes. Returns false if the queue has no such plan, or if the search was stopped.
   tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
 
-  // Searches group by group. The estimate of a plan's forecast is its bound times the smallest
-  // ratio of forecast to bound in its group so far. The plan with the best estimate is evaluated
-  // next. Plans of one kind are evaluated one after another, because they have similar step times.
-  // Ends after `rounds` rounds, or when no bound is better than the best plan.
+  // Searches group by group. The estimate of a plan's forecast is the plan's bound times the
+  // smallest ratio of forecast to bound in the plan's group so far. The plan with the best estimate
+  // is evaluated next. Plans of one kind are evaluated one after another, because they have similar
+  // step times. Ends after `rounds` rounds, or when no bound is better than the best plan.
   Finding FindBestOfKinds(int rounds);
 
   // Returns the group whose next plan has the best estimate. Ignores the groups in `but`. Returns

@@ -55,7 +55,7 @@ enum class PassTimes : std::uint8_t {
 };
 
 // Returns the work of a chunk of consecutive layers. `of_layers` has each layer's index in
-// `figures`. `offloads`: blocks keep their saved values on the host
+// `figures`. `offloads`: whether blocks keep their saved values on the host
 // (plan::Training::activation_offload).
 ChunkWork WorkOfChunk(std::span<const LayerFigures> figures, std::span<const model::Layer> layers,
                       std::span<const int> of_layers, PassTimes counted, bool offloads);

@@ -46,8 +46,8 @@ class Watch {
  public:
   // A function that the watch's thread calls once, just before the process exits with `status`. The
   // function prints `sentence` and removes unfinished files. If `sentence` is empty, another rank
-  // prints it. A status above 128 is 128 plus the signal that interrupted the run. No destructors
-  // run afterwards.
+  // prints the reason. A status above 128 is 128 plus the signal that interrupted the run. No
+  // destructors run afterwards.
   using End = std::function<void(int status, const std::string& sentence)>;
 
   // Creates the watch of one rank, if each rank is a process. All ranks of the job call this

@@ -110,7 +110,7 @@ class WatchThread : public Watch {
   void SetPrograms(std::vector<const program::Program*> programs) override;
   void Tell(int rank, const Failure& failure) override;
 
-  static bool Notice(int signal);  // Watch::TakeSignal
+  static bool Notice(int signal);  // implements Watch::TakeSignal
 
  protected:
   // Starts the thread, which calls methods of the derived class. A derived class must therefore
@@ -135,7 +135,7 @@ class WatchThread : public Watch {
     return fmt::format("rank {} on '{}'", rank, place(rank).host);
   }
 
-  // Returns a message of the executor. If there are several hosts, the result includes the rank's
+  // Returns `message`, which is from the executor. If there are several hosts, adds the rank's
   // host.
   std::string Named(int rank, const std::string& message) const;
   // Returns a description of a rank's current activity. Steps are counted from 1, including warm-up

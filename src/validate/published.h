@@ -117,7 +117,7 @@ struct TransferError {
   std::size_t cases = 0, inside = 0;  // `inside`: within the band of the other sources
   double half_width = 0;              // |measured / forecast - 1| is at most this value for 90 % of
                                       // all rows
-  double residual = 0;  // value for a profile's `source` or `memory` (forecast/uncertainty.h)
+  double residual = 0;  // the residual `source` or `memory` for profiles (forecast/uncertainty.h)
 };
 
 // The calibration of fit probabilities: the fraction of measured peaks that fit should be close to

@@ -39,7 +39,7 @@ struct MeasuredExperts {
   double bytes = 0;         // memory traffic of the other kernels
   double choices = 0;       // number of pairs of a token and one of its experts
   double microseconds = 0;  // positive
-  std::string shape;        // as in MeasuredKernel
+  std::string shape;        // identifies rows that are fitted or checked together
 };
 
 // Returns the half to which a shape belongs, 0 or 1, so that rates can be fitted to one half and

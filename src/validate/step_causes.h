@@ -11,7 +11,7 @@
 
 // Explains why a measured step takes longer than its forecast. Every instant of both steps is
 // assigned to one cause, by the activity of device and host. A cause explains the difference
-// between its times in the two steps. Idle time without a known reason is the remainder.
+// between the cause's times in the two steps. Idle time without a known reason is the remainder.
 namespace stepcast::validate {
 
 // The activity of an operation on a stream. kMessage: the operation is a send or a receive.

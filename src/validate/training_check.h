@@ -57,8 +57,8 @@ struct TrainingCheck {
   bool right() const { return wrong == 0 && missing.empty(); }
 };
 
-// Checks an executed training. `weights` has the results of ReadWeights, indexed by rank. `steps`
-// is the number of executed steps, including warm-up.
+// Checks an executed training. `weights` contains the results of ReadWeights, indexed by rank.
+// `steps` is the number of executed steps, including warm-up.
 runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario,
                                               const std::vector<std::string>& weights, int steps,
                                               std::uint64_t seed);

@@ -116,9 +116,9 @@ ncclDataType_t NcclType(DataType type);
 
 // Checks collectives with numbers whose sums are known.
 
-// Runs the collective on a few thousand numbers and waits for it. If the result is wrong, returns a
-// Failure with the name of the collective. Does not check fp8. All ranks of the collective's group
-// call this function together.
+// Runs the collective on a few thousand numbers, and waits for its end. If the result is wrong,
+// returns a Failure with the name of the collective. Does not check fp8. All ranks of the
+// collective's group call this function together.
 Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);

@@ -40,8 +40,8 @@ namespace stepcast::runtime::cuda {
 // GPU during loading. During a collective, this wait could cause a deadlock, because another rank
 // may wait for this rank (CUDA C++ Programming Guide, "Lazy Loading").
 //
-// A step can be captured and replayed as a CUDA graph. The graph contains no waits of the host and
-// no waits for events of the previous step, because replays run one after another. After a capture,
+// A step can be captured and replayed as a CUDA graph. The graph contains no host waits and no
+// waits for events of the previous step, because replays run one after another. After a capture,
 // only Replay, Synchronise, TakeTimes, Read and queries may be called (step_graph.h).
 //
 // While the host waits, it polls NCCL. If a communicator reports an error, the wait ends with a
@@ -83,7 +83,7 @@ class GpuDevice final : public runtime::Device {
 
   struct CommunicatorOrder {
     cudaEvent_t done = nullptr;  // recorded after the last collective
-    std::uint16_t stream = 0;    // stream on which it was issued
+    std::uint16_t stream = 0;    // stream of the last collective
     Mark mark = Mark::kNone;
   };
   GpuDevice(const program::Program& program, int rank, int ordinal, const DeviceOptions& options);

@@ -32,7 +32,7 @@ class Communicator {
   // Waits for the turn of the ticket. Returns false if the communicator was closed.
   bool AwaitTurn(std::uint64_t ticket);
   // Runs a collective. Call this function during the turn of the ticket. If a side's type differs
-  // from the collective's type, the values are converted in memory of the communicator. `elements`
+  // from the collective's type, the values are converted in the communicator's memory. `elements`
   // is the number of elements of the full collective.
   Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
                     Side target);

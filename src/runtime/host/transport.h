@@ -43,8 +43,8 @@ class Channel {
   virtual ~Channel() = default;
 
   // Runs this rank's part of a collective. Returns when this rank may use its buffers again.
-  // Members call this function in the same order, one collective at a time. Sums of integers that
-  // the type represents exactly are exact. Other sums may be rounded after each addition.
+  // Members call this function in the same order, one collective at a time. Sums of integers are
+  // exact if the type can represent these sums. Other sums may be rounded after each addition.
   virtual Attempt<void> Run(const CollectiveCall& call) = 0;
   // Sends and receives all messages concurrently, and returns when all messages have arrived. The
   // k-th send from member A to member B matches B's k-th receive from A. If the two sizes differ,
