@@ -18,14 +18,14 @@
 // each kind of operation.
 namespace stepcast::forecast {
 
-// The part of a shorter step's run that the scenario's step repeats `times` more times
+// A part of a shorter step's run. The scenario's step repeats this part `times` more times
 // (shorter_step.h). `begin` is a simulated time.
 struct MoreTime {
   Time begin, length;
   std::int64_t times = 0;
 };
 
-// The part of a run that belongs to one rank class. Does not own the referenced objects.
+// The data of one rank class in a run. Does not own the referenced objects.
 struct TimedClass {
   const program::Program& program;
   const cost::Prices& prices;
@@ -42,15 +42,15 @@ PartTimes ExposedTimesOf(const TimedClass& own, const SteadyRun& run);
 std::optional<TimeRange> RangeOf(const PartTimes& exposed, Time step_time,
                                  const calibration::Calibration& profile, int devices);
 
-// Sets the forecast's times and range. The timeline's steps must end when the steps of the last
-// class end. The host waits at a barrier from `host_waits` to the end of the described steps.
+// Sets the forecast's times and range. In the timeline, a step must end when the last class ends
+// the step. The host waits at a barrier from `host_waits` to the end of the described steps.
 // Without a barrier, `host_waits` must be the end of the described steps.
 void SummariseTime(const TimedClass& own, const SteadyState& steady, Time host_waits,
                    const calibration::Calibration& profile, int devices, Forecast& forecast);
 
 // Summarizes the calls of each collective on each group in one step, sorted by collective, then by
-// group. `counts` are the numbers of calls in the scenario's step, `longer`. Times are from step
-// `step` of the timeline.
+// group. `counts` are the numbers of calls in the scenario's step, which `longer` describes. `step`
+// is the step of the timeline from which times are read.
 std::vector<CollectiveSummary> SummariseCollectives(
     const program::Program& program, const cost::Prices& prices, const StepCounts& counts,
     const program::Timeline& timeline, std::uint32_t step, const program::LongerStep& longer = {});

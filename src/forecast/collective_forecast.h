@@ -19,8 +19,8 @@
 // Launches and copies take no time.
 namespace stepcast::forecast {
 
-// An algorithm or protocol that is faster than NCCL's choice according to the cost model without
-// measured tables (cost/nccl_price.h).
+// An algorithm or protocol that, by the cost model without measured tables, is faster than NCCL's
+// choice (cost/nccl_price.h).
 struct FasterChoice {
   std::string algorithm;
   std::string protocol;
@@ -57,16 +57,15 @@ struct CollectiveForecast {
 struct CollectiveGroup {
   std::string name;          // the group of rank 0: "data", "shard" or "replica"; may be empty
   std::optional<int> ranks;  // none: all GPUs of the nodes
-  std::optional<int> nodes;  // none: the smallest number for `ranks`, or all nodes
+  std::optional<int> nodes;  // none: the fewest nodes with `ranks` GPUs; without `ranks`, all nodes
   // Whether all groups of the layout run the collective at the same time. If `ranks` and `nodes`
-  // specify the group, the siblings are groups of the other GPUs, with the same numbers of nodes
-  // and of ranks per node.
+  // specify the group, the other GPUs form groups with as many nodes, and as many ranks per node.
   bool siblings = false;
 };
 
 // Forecasts the collective for the sizes `from`, 2 `from`, ... up to `to`. Times are from the cost
-// model or from a simulation of the cluster's links, as the scenario's network requires. Requires 0
-// < from <= to. Errors: the errors of cost/price.h; command.bad-group if the cluster has too few
+// model or from a simulation of the cluster's links, depending on the scenario's network. Requires
+// 0 < from <= to. Errors: the errors of cost/price.h; command.bad-group if the cluster has too few
 // ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
@@ -76,7 +75,7 @@ struct CollectiveSteps {
   std::string algorithm;  // "ring", "tree", "nvls", ...
   Bytes size;             // smallest size of the rows with this algorithm
   int channels = 1;
-  std::int64_t blocks = 1;                      // number of blocks that Chunk indexes
+  std::int64_t blocks = 1;                      // number of blocks of the data (Chunk::block)
   std::vector<std::string> participants;        // "rank 3", "switch 0"
   std::vector<collective::SentChunk> messages;  // messages of one channel
 };

@@ -25,7 +25,7 @@ enum class PathPartKind : std::uint8_t {
   kOperation,  // a kernel, copy, collective or host task runs
   kHost,       // the device is idle while the host issues instructions
   kPartners,   // a collective waits for ranks that are not ready
-  kStall,      // the timeline shows no cause
+  kStall,      // nothing in the timeline explains this time
 };
 
 struct PathPart {
@@ -56,7 +56,7 @@ struct ExposedCollective {
       largest;  // layers or buckets of the three calls with the longest exposed time
 };
 
-// Buffers that are alive at the memory peak and whose names differ only in numbers.
+// The buffers that are alive at the memory peak and have the same name except for numbers.
 struct PeakContent {
   std::string name;  // "h.*/attn.q_proj output"
   program::Category category = program::Category::kActivation;
@@ -77,7 +77,7 @@ struct Explanation {
   // The factor by which collectives must be faster to reduce exposed communication to the fraction
   // kHiddenPart of the step. None if no factor is sufficient.
   std::optional<double> speed_that_hides;
-  std::vector<WhatIf> what_if;        // gains if operations are kFaster times as fast, sorted
+  std::vector<WhatIf> what_if;        // step times with one resource kFaster times as fast, sorted
   std::vector<PeakContent> contents;  // sorted by size, largest first; adds up to memory.peak
   std::vector<LayerMemory> layers;    // sorted by size, largest first; adds up to memory.peak
 };

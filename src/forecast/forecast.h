@@ -21,7 +21,7 @@ namespace stepcast::forecast {
 // A class of ranks in a forecast, with the data for traces, report pages and program dumps. The
 // prices are for the class's devices.
 struct ClassRun : PricedClass {
-  program::Timeline timeline{};  // of one rank; steps end when the last class's steps end
+  program::Timeline timeline{};  // one rank's timeline; a step ends when the last class ends it
   memory::Account memory{};
   Time host_waits{};  // the host waits at a barrier from this time to the end of the described step
 };
@@ -31,7 +31,7 @@ struct Run {
   Forecast forecast;
   std::vector<ClassRun> classes;  // sorted by first rank; at least one class
   std::size_t critical = 0;       // the class that ends the step last; source of forecast.time
-  std::size_t fullest = 0;        // the class of forecast.memory
+  std::size_t fullest = 0;        // the class that forecast.memory describes
   std::uint32_t first_step = 0;   // first described step; begins at step_ends[first_step - 1]
 
   const ClassRun& critical_class() const { return classes[critical]; }
@@ -40,7 +40,7 @@ struct Run {
 };
 
 // The results that a forecast contains. Each level adds results to the previous level. The values
-// do not depend on the level.
+// of results do not depend on the level of detail.
 enum class Detail : std::uint8_t {
   kStep,        // step time, throughput and memory
   kRange,       // also the range of the step time, and memory by class
@@ -57,14 +57,14 @@ Result<Run> Simulate(const scenario::Scenario& scenario);
 // (shorter_step.h).
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario);
 
-// The two parts of Simulate: PricedClassesOf lowers and prices the scenario, and SimulateAt
-// simulates the classes, whose prices the caller may change. Both functions fail if the lengths of
+// The two parts of Simulate. PricedClassesOf lowers and prices the scenario. SimulateAt simulates
+// the classes; the caller may have changed their prices. Both functions fail if the lengths of
 // micro-batches vary.
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
                        Detail detail = Detail::kEverything);
 
-// Returns the error of a command that needs a single step, if the lengths of the scenario's
+// Returns the error for a command that needs a single step, although the lengths of the scenario's
 // micro-batches vary.
 Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message);
 
@@ -78,16 +78,17 @@ class Forecaster {
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;
 
-  // Forecasts one scenario. The range is computed from the first class. If devices differ, the
-  // class that ends the step last is simulated again, and the range is computed from this class.
+  // Forecasts one scenario. If devices are equal, the range is computed from the first class. If
+  // devices differ, the class that ends the step last is simulated again, and the range is computed
+  // from this class.
   Result<Forecast> Evaluate(const scenario::Scenario& scenario, Detail detail = Detail::kStep);
   // Forecasts with Detail::kStep and the prices in `classes`, which must exist until the next call.
   Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
                               const std::vector<PricedClass>& classes);
 
-  // Frees the memory of long steps, which may be hundreds of megabytes for a pipeline and is
-  // otherwise kept for the next forecast. Call this function in threads that rarely forecast long
-  // steps.
+  // Frees the memory that is otherwise kept for the next forecast. After long steps of a pipeline,
+  // this memory may be hundreds of megabytes. Call this function in threads that rarely forecast
+  // long steps.
   void GiveBack();
 
   // Returns the number of forecasts that simulated a shorter step (shorter_step.h).
@@ -102,7 +103,7 @@ class Forecaster {
 };
 
 // Returns Forecast::unknown_host (corrections.h), or none if the host costs are known or cannot
-// limit the step time. For callers that compare forecasts without ranges.
+// limit the step time. For callers that compare forecasts but do not compute ranges.
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

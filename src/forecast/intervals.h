@@ -15,8 +15,8 @@ struct Interval {
 
 using Intervals = std::vector<Interval>;
 
-// Appends an interval to a list, which may be unsorted and overlapping. If the interval touches the
-// last interval, joins the two.
+// Appends an interval to a list. The list may be unsorted, and its intervals may overlap. If the
+// new interval starts at the end of the last interval, joins both intervals.
 inline void Append(const Interval& interval, Intervals& to) {
   if (!to.empty() && interval.start == to.back().end && interval.end >= interval.start) {
     to.back().end = interval.end;
@@ -25,7 +25,8 @@ inline void Append(const Interval& interval, Intervals& to) {
   }
 }
 
-// Returns the union of the intervals: sorted, not empty, neither touching nor overlapping.
+// Returns the union of the intervals. The intervals of the union are sorted and nonempty, and
+// neither touch nor overlap.
 Intervals Union(Intervals intervals);
 
 // Returns the times that are in both `a` and `b`, which must be unions.

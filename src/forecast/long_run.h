@@ -8,22 +8,22 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// The fraction of a long run that is training, given failures and checkpoints. Closed-form solution
-// of a renewal process.
+// Computes the fraction of a long run's time that is training, given failures and checkpoints. The
+// formula is the closed-form solution of a renewal process.
 //
 // Failures occur at a constant rate, also during recovery. After a failure, the job recovers and
 // continues from the last usable checkpoint. A save begins after `interval` seconds of work, and
 // stops work for `blocking` seconds. The checkpoint is usable `background` seconds later, and the
-// next save waits until then. Let l be the failure rate, R the recovery, t the interval, d the
-// blocking and B the background time. Without failures, a new checkpoint becomes usable every L =
-// max(t, B) + d seconds. The expected time of such a cycle is
+// next save waits until then. Let l be the failure rate, R the recovery time, t the interval, d the
+// blocking time and B the background time. Without failures, a new checkpoint becomes usable every
+// L = max(t, B) + d seconds. The expected time of such a cycle is
 //
 //   T = exp(l (R + t + d + B)) (1 - exp(-l L)) / l
 //
 // For B = 0, this is Daly's formula (Daly 2006, Future Generation Computer Systems 22). A cycle
 // fails with probability 1 - exp(-l L), and then needs a period of length R + t + d + B without a
 // failure. The expected time until a period of length x passes without a failure is (exp(l x) - 1)
-// / l. Until it ends or fails, the cycle takes (1 - exp(-l L)) / l on average.
+// / l. A cycle ends or fails after (1 - exp(-l L)) / l on average.
 namespace stepcast::forecast {
 
 // The failures of a job. All times are in seconds.
@@ -40,19 +40,20 @@ struct CheckpointCost {
 // The parts of a run's time, as fractions with the sum 1.
 struct TimeShares {
   double work = 1;      // work that is not lost in failures
-  double saving = 0;    // a checkpoint save blocks work
+  double saving = 0;    // time in which a checkpoint save blocks work
   double recovery = 0;  // recovery after failures
   double rework = 0;    // work that is repeated after failures
-  double waiting = 0;   // no spare nodes, so the job waits for repairs
+  double waiting = 0;   // time in which the job waits for repairs, without spare nodes
 
-  double busy() const { return work + rework; }  // the GPUs compute
+  double busy() const { return work + rework; }  // time in which the GPUs compute
 };
 
 // Returns the parts of a run's time. `interval` is the work between saves in seconds, above 0. A
 // save begins only when the previous checkpoint is usable; until then, work waits.
 TimeShares SharesOf(double interval, const Failures& failures, const CheckpointCost& cost);
 
-// Returns the interval, in seconds and at most `longest`, with the largest fraction of work.
+// Returns the interval with the largest fraction of work, in seconds. The interval is at most
+// `longest`.
 double BestInterval(const Failures& failures, const CheckpointCost& cost, double longest);
 
 // Return approximations of the best interval, in seconds. Young 1974 (Communications of the ACM
@@ -67,18 +68,18 @@ struct SpareNodes {
   std::int64_t spares = 0;  // healthy spare nodes at the start
   std::int64_t gpus_per_node = 1;
   std::int64_t gpus_per_replica = 1;  // GPUs of one replica of the model
-  bool elastic = false;               // without spare nodes, continues with fewer replicas
+  bool elastic = false;               // without spare nodes, the job continues with fewer replicas
   double node_rate = 0;               // failures of one node per second
   double repair = 0;                  // mean time to repair a failed node, in seconds
 };
 
-// Returns the job's mean throughput as a fraction of its throughput with all replicas.
+// Returns the job's mean throughput as a fraction of the throughput with all replicas.
 //
-// If more nodes are in repair than there are spares, the job stops or, if elastic, runs with fewer
-// replicas. Nodes are repaired independently, so the number of nodes in repair is a birth-death
-// process. The stationary distribution of this process depends only on the mean repair time. (For a
-// job that stops, it is Erlang's loss system.) Throughput is in samples. A restart with another
-// number of replicas takes no time in this model.
+// If the nodes in repair outnumber the spare nodes, an elastic job runs with fewer replicas, and
+// any other job stops. Nodes are repaired independently, so the number of nodes in repair is a
+// birth-death process. The stationary distribution of this process depends only on the mean repair
+// time. (For a job that stops, the process is Erlang's loss system.) Throughput is in samples. A
+// restart with another number of replicas takes no time in this model.
 double MeanThroughput(const SpareNodes& pool);
 
 // Published data about failures of large jobs and about checkpoints: the defaults of `run-time`.
@@ -105,10 +106,11 @@ inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, kDay / 6.5e-3};
 inline constexpr double kGpusOfPublishedNode = 8;
 
-// The mean time between a job's other interruptions, in seconds, for any size of job. BLOOM had
-// three hangs nine days apart, and Llama 3 had 139 other interruptions in 54 days. OPT had an
-// interruption every 7.5 h, from which node failures are subtracted. For comparison, jobs of 1,024
-// GPUs on RSC-1 failed every 7.9 h, or every 10.9 h without node failures.
+// The mean time between a job's interruptions that are not node failures, in seconds, for any size
+// of job. BLOOM had three hangs nine days apart, and Llama 3 had 139 interruptions without a
+// hardware failure in 54 days. OPT had an interruption every 7.5 h, from which node failures are
+// subtracted. For comparison, jobs of 1,024 GPUs on RSC-1 failed every 7.9 h, or every 10.9 h
+// without node failures.
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
 
@@ -179,10 +181,10 @@ struct RunTime {
       0;  // in the complete run, excluding the time in which the job waits for repairs
 };
 
-// Computes a run's time for the likely inputs, and its range for the same checkpoint interval.
-// Inputs are independent, so the effects of their extreme values are added in quadrature. The
-// effect of chance is also added in quadrature: the central 90 % of the Poisson distribution of the
-// number of failures.
+// Computes a run's time for the likely inputs, and the range of this time for the same checkpoint
+// interval. Inputs are independent, so the effects of their extreme values are added in quadrature.
+// The effect of chance is also added in quadrature: the central 90 % of the Poisson distribution of
+// the number of failures.
 RunTime RunTimeOf(const LongRun& run, const RunInputs& inputs);
 
 // The state in a checkpoint: one copy of parameters and optimizer states. `gpus` is the number of
@@ -193,12 +195,12 @@ struct SavedState {
 };
 SavedState SavedStateOf(const scenario::Scenario& scenario);
 
-// The power of one GPU in each phase of a step, in watts, on a node of the scenario's first kind.
+// The power of one GPU in each phase of a step, in watts, on the scenario's first kind of node.
 struct PowerByPhase {
-  double computing = 0;  // forward and backward; matrix multiplications reach the board's limit
+  double computing = 0;  // forward and backward; GEMMs reach the board's power limit
   double updating = 0;   // the optimizer, which is memory-bound
   double waiting = 0;    // communication, bubbles and idle time: the idle power
-  bool at_most = false;  // the profile has no power draw, so all values are the board's limit
+  bool at_most = false;  // no power draw in the profile: all values are the board's limit
 };
 // Returns the power of one GPU in each phase. Zero if neither the profile nor the data sheet states
 // a power.
@@ -213,7 +215,7 @@ double StepEnergy(const PowerByPhase& power, const Forecast& forecast);
 // A run of many steps, with its failures, checkpoints and energy.
 struct WholeRun {
   Forecast step;          // without the time for checkpoint saves
-  TrainingTarget target;  // target.availability is the fraction of work
+  TrainingTarget target;  // target.availability is the fraction of time that is work
   RunInputs inputs;
   LongRun run;
   RunTime time;
@@ -222,9 +224,9 @@ struct WholeRun {
   double pue = 1;         // power usage effectiveness of the data center
   bool pue_assumed = false;
 
-  // Returns the shortest and longest duration of the run, in seconds. The shortest has the fastest
-  // steps and the largest fraction of work; the longest has the slowest steps and the smallest
-  // fraction.
+  // Returns the shortest and longest duration of the run, in seconds. The shortest duration assumes
+  // the fastest steps and the largest fraction of work. The longest duration assumes the slowest
+  // steps and the smallest fraction of work.
   std::pair<double, double> SecondsRange() const;
   // Returns the duration of the run for the likely inputs, in seconds.
   double Seconds() const;

@@ -13,10 +13,10 @@
 
 namespace stepcast::forecast {
 
-// Returns the textbook memory of one rank by category, for comparison with the simulated peak
-// (Rajbhandari et al. 2020, arXiv 1910.02054; activations: Korthikanti et al. 2022, arXiv
-// 2205.05198). Bytes per parameter with bf16 parameters and gradients, AdamW (k = 12) and shard
-// groups of N ranks:
+// Returns the memory of one rank by category, by the formulas of textbooks, for comparison with the
+// simulated peak (Rajbhandari et al. 2020, arXiv 1910.02054; activations: Korthikanti et al. 2022,
+// arXiv 2205.05198). Bytes per parameter with bf16 parameters and gradients, AdamW (k = 12) and
+// shard groups of N ranks:
 //   stage 0: 2 + 2 + 12
 //   stage 1: 2 + 2 + 12/N
 //   stage 2: 2 + (2 + 12)/N
@@ -27,8 +27,8 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario);
 
 // Memory on a scenario's devices and nodes that the programs do not allocate.
 
-// Returns the bytes of device memory outside the allocator of a rank with `communicators`
-// communicators. Zero for the `reference` framework, and if the profile lacks these values.
+// Returns the device memory that a rank with `communicators` communicators uses outside the
+// allocator. Zero for the `reference` framework, or if the profile lacks these values.
 Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communicators);
 
 // Returns the relative error of forecasts of the allocator's memory, for the framework on the

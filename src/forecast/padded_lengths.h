@@ -9,9 +9,9 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// Steps with micro-batches of different lengths (training.lengths, padded or by length). The
-// scenario is forecast for each possible length, and the forecasts are weighted by the probability
-// of the length.
+// Steps with micro-batches of different lengths (training.lengths; samples are padded or batched by
+// length). The scenario is forecast for each possible length, and the forecasts are weighted by the
+// probability of the length.
 //
 // With padding, samples are in random order. A micro-batch of b samples is padded to its longest
 // sample, which has length l with probability F(l)^b - F(l-)^b. Ranks with different samples wait
@@ -37,9 +37,9 @@ namespace stepcast::forecast {
 // must be 1.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
-// Returns the expected maximum of `ranks` means, each of `draws` random values. Means are rounded
-// to a grid of 512 steps between the smallest and largest value, so the error is at most one step
-// upward. With one rank, the result is exact.
+// Returns the expected maximum of `ranks` means. Each mean is the mean of `draws` random values.
+// Means are rounded to a grid of 512 steps between the smallest and largest value, so the result is
+// at most one step too high. With one rank, the result is exact.
 double MeanOfLargest(std::span<const double> values, std::span<const double> probabilities,
                      std::int64_t draws, std::int64_t ranks);
 
@@ -54,8 +54,8 @@ class PaddedLengths {
   // scenario have the same length. Lengths with a probability below 10^-12 per step are omitted.
   const std::vector<scenario::Scenario>& scenarios() const { return scenarios_; }
 
-  // Combines the forecasts of scenarios(), in the same order. `flops_of` returns the FLOPs of a
-  // micro-batch in one of these scenarios.
+  // Combines the forecasts of scenarios(). `forecasts` has the order of scenarios(). `flops_of`
+  // returns the FLOPs of a micro-batch in one of these scenarios.
   Forecast Combine(const std::vector<Forecast>& forecasts,
                    const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const;
 
@@ -68,7 +68,7 @@ class PaddedLengths {
   std::vector<scenario::Scenario> scenarios_;
   bool wait_in_micro_batches_ = true;
   std::vector<double> of_rank_;  // indexed by scenario: fraction of a rank's micro-batches
-  std::vector<double> of_step_;  // by scenario: fraction of steps
+  std::vector<double> of_step_;  // indexed by scenario: fraction of steps
 };
 
 // Returns whether ranks with different samples communicate before the last micro-batch of a step.

@@ -17,12 +17,12 @@
 #include "src/scenario/scenario.h"
 #include "src/simulate/simulate.h"
 
-// Simulates a step of few micro-batches instead of many. Between the fill and drain phases of its
-// pipeline, a step is periodic: each micro-batch ends one period after the previous one, on every
-// stream of every rank. Each omitted period therefore adds one period to the step time. Every run
-// of a shorter step is checked for this periodicity, and is not used if the check fails. Memory is
-// computed by replaying the shorter step's requests as often as in the longer step
-// (memory/replay.h).
+// Simulates a step with few micro-batches in place of a step with many. Between the fill and drain
+// phases of its pipeline, a step is periodic: each micro-batch ends one period after the previous
+// one, on every stream of every rank. Each omitted period therefore adds one period to the step
+// time. Every run of a shorter step is checked for this periodicity, and is not used if the check
+// fails. Memory is computed by replaying the shorter step's allocations and frees as often as the
+// longer step executes them (memory/replay.h).
 namespace stepcast::forecast {
 
 struct ShorterStep {
@@ -66,7 +66,7 @@ class RepeatedOperations {
 
 // The period in a run of a shorter step.
 struct StepPeriod {
-  // Returns the part of a class's run that the longer step repeats, and how often.
+  // Returns the part of a class's run that the longer step repeats, and the number of repetitions.
   MoreTime More(std::size_t rank_class, const ShorterStep& step) const {
     return {.begin = begins[rank_class], .length = length, .times = step.left_out};
   }
@@ -86,8 +86,9 @@ struct ShorterRun {
   bool needs_hosts = false;  // whether memory depends on when hosts issue frees
 };
 
-// Returns the period of a run. None if the step is not periodic or if the run does not prove that
-// it is: successive steps differ, or a host's varying lead over its device matters.
+// Returns the period of a run. None if the step is not periodic, or if the run does not prove the
+// period. The run proves no period if successive steps differ, or if it matters how far a host runs
+// ahead of its device.
 std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep& step);
 
 }  // namespace stepcast::forecast

@@ -18,8 +18,8 @@
 
 namespace stepcast::forecast {
 
-// The ranks of one label on one kind of node, with their program and the prices of its operations.
-// A scenario's classes are ordered by kind of node, then by label.
+// The ranks that have one label and run on one kind of node, with their program and the prices of
+// the program's operations. A scenario's classes are ordered by kind of node, then by label.
 struct PricedClass : RankClass {
   program::Program program{};  // program of the first rank with the label
   cost::Prices prices{};
@@ -47,10 +47,10 @@ struct SimulatedRanks {
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> priced, int steps);
 
-// Returns the classes for collectives as flows on the cluster's links. Ranks with equal labels and
-// links form a class. `reported` is empty. `labels` maps each rank to an index in `kinds`.
-// `layouts` are the layouts of all groups in the programs. Programs and prices must outlive the
-// result.
+// Returns the classes for the simulation of collectives as flows on the cluster's links. Ranks with
+// equal labels and links form a class. `reported` is empty. `labels` maps each rank to an index in
+// `kinds`. `layouts` are the layouts of all groups in the programs. Programs and prices must
+// outlive the result.
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
                                    std::span<const cost::RankClass> kinds,

@@ -19,7 +19,7 @@ namespace stepcast::forecast {
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;
-  std::optional<Time> start{};  // start of the first described step, if it is the run's first step
+  std::optional<Time> start{};  // start of the first described step; none: the previous step's end
 };
 
 // How much of the run is simulated.
@@ -29,15 +29,15 @@ enum class Extent : std::uint8_t {
   kLateStart,        // kUntilRepetition with a late start (simulate::Options::late_start)
 };
 
-// A run of the ranks until their steps repeat.
+// A simulated run of the ranks until the steps repeat.
 struct SteadyRun {
   SteadyState steady{};
   Extent extent = Extent::kWhole;
   std::span<const program::Timeline> timelines{};  // by class; valid until the next run
-  std::vector<Time> ends{};  // step ends: the time at which the last reported class ends
+  std::vector<Time> ends{};  // ends of steps; a step ends when the last reported class ends it
 };
 
-// Returns the number of steps that the first attempt simulates.
+// Returns the number of steps that the first attempt to find repeating steps simulates.
 int FirstSteps(bool barrier);
 
 // The steps whose operations a run records. kFromDescribed omits steps before the first described
@@ -46,7 +46,7 @@ int FirstSteps(bool barrier);
 enum class RecordedSteps : std::uint8_t { kAll, kFromDescribed };
 
 // Simulates the ranks until their steps repeat. `barrier`: ranks wait for one another between
-// steps. `again`: the simulator's last run was of the same ranks.
+// steps. `again`: the simulator's last run simulated the same ranks.
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded = RecordedSteps::kAll);
@@ -68,9 +68,9 @@ bool MayBeShort(const SimulatedRanks& ranks, bool barrier);
 SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                        simulate::Recording recording, bool again);
 
-// Simulates the described steps of the simulator's last run, `before`, again, and records them. If
-// `before` stopped when steps repeated, the new run stops at the same point. Otherwise, the new run
-// ends with the step that overlaps the end of the described steps.
+// Simulates the described steps of `before`, the simulator's last run, once more and records them.
+// If `before` stopped when steps repeated, the new run stops at the same point. Otherwise, the new
+// run ends with the step that overlaps the end of the described steps.
 SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                    simulate::Recording recording, const SteadyRun& before);
 
@@ -81,7 +81,8 @@ Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
 // Returns total / count, the mean duration of one of `count` steps.
 Time Mean(Time total, std::uint32_t count);
 
-// How often a step executes each entry of its program's tables. Independent of sizes and prices.
+// The number of times that a step executes each entry of its program's tables. The numbers do not
+// depend on sizes and prices.
 struct StepCounts {
   StepCounts() = default;
   explicit StepCounts(const program::Program& program) : StepCounts(program, {}) {}

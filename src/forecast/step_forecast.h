@@ -42,11 +42,12 @@ class KindScenarios {
   std::vector<scenario::Scenario> own_;
 };
 
-// Marks the operations with times that are needed: operations that deferred frees wait for, and
+// Marks the operations whose times are needed: operations for which deferred frees wait, and
 // operations that show whether a step is periodic.
 class MarkedOperations {
  public:
-  // `repeated` is null unless the step represents a longer step. Must outlive this object.
+  // `repeated` must outlive this object. `repeated` is null unless the step represents a longer
+  // step.
   MarkedOperations(const std::vector<PricedClass>& priced,
                    const std::vector<memory::DeferredFrees>& frees,
                    const RepeatedOperations* repeated = nullptr);
@@ -88,8 +89,8 @@ class StepForecast {
         replayer_(replayer) {}
 
   // Computes the forecast. None if the shorter step is not sufficient to forecast the scenario's
-  // step. The programs and prices of the run's classes are empty until HandOverPrograms. Errors:
-  // the errors of SimulatedRanksOf and CheckClock.
+  // step. The programs and prices of the run's classes are empty until HandOverPrograms is called.
+  // Errors: the errors of SimulatedRanksOf and CheckClock.
   Result<std::optional<Run>> Make(const MicroBatchFlops& flops);
 
   // Moves the programs of `priced` to the classes of `run`, which Make returned.
@@ -133,7 +134,7 @@ class StepForecast {
   SimulatedRanks ranks_;
   std::optional<RepeatedOperations> repeated_;
   std::optional<MarkedOperations> marked_;
-  std::vector<bool> all_;  // marks of all operations of the first class, for the range
+  std::vector<bool> all_;  // marks all operations of the first class, for the range
   SteadyRun of_time_;
   std::optional<SteadyRun> of_memory_;  // set if memory needs a separate run
   std::vector<program::Timeline> timelines_, memory_timelines_;  // by simulated class, if copied

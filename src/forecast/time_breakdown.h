@@ -12,8 +12,8 @@
 
 namespace stepcast::forecast {
 
-// A time span in which a kernel runs on any stream, cut at the ends of an interval of a timeline.
-// Usually, one kernel runs at a time.
+// A time span in which a kernel runs on any stream, limited to an interval of a timeline. Usually,
+// one kernel runs at a time.
 
 struct KernelSpan {
   Time start, end;  // start and end are within the interval
@@ -35,19 +35,19 @@ struct KernelSpans {
   Intervals gaps;  // times at which no kernel runs
 };
 
-// Returns the kernels in [start, end). `without` states which streams to ignore (indexed by
-// stream). Empty: no stream is ignored.
+// Returns the kernels in [start, end). `without` marks the streams to ignore (indexed by stream).
+// Empty: no stream is ignored.
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
                           Time start, Time end, const std::vector<bool>& without = {});
 
-// Returns, for each stream, whether it runs host work concurrently with the device: data loading,
-// checkpoint saving, or drives. Operations on these streams belong to no phase. Empty if no stream
-// runs host work.
+// Returns, for each stream, whether the stream runs host work concurrently with the device: data
+// loading, checkpoint saving, or access to drives. Operations on these streams belong to no phase.
+// Empty if no stream runs host work.
 std::vector<bool> HostStreams(const program::Program& program);
 
 struct Breakdown {
   TimeBreakdown time;
-  Time communication_total;  // at least one communicator is busy
+  Time communication_total;  // time in which at least one communicator is busy
   Intervals exposed;         // exposed communication, without imbalance and bubble
 };
 

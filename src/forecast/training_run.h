@@ -45,7 +45,7 @@ struct TrainedStep {
   double idle_watts = 0;  // power of one GPU while it does not compute
 };
 
-// Returns the step of a forecast for `gpus` GPUs, to which the forecast's rates apply.
+// Returns the step of a forecast. Tokens and GPUs are computed from the forecast's rates.
 TrainedStep TrainedStepOf(const Forecast& forecast);
 
 // Returns the fractions of time in which the GPUs of `step` compute.
@@ -85,8 +85,7 @@ struct MicroBatchFlops {
 // model::BuildWork for the scenario.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
-// Sets tokens per second, MFU and HFU like the other FillThroughput, from the FLOPs of a
-// micro-batch, `flops`.
+// Like the other FillThroughput, but takes the FLOPs of a micro-batch from `flops`.
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 

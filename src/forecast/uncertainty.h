@@ -22,22 +22,23 @@
 // standard deviation is 1.4826 times the residual. The spread and the interpolation residual of a
 // part are independent: r = 1.4826 sqrt(spread^2 + interpolation^2).
 //
-// Errors of one part are systematic: if the profile is 5 % too fast for one matrix multiplication,
-// it is 5 % too fast for all. Errors of different parts are independent. If the parts of a step are
-// exposed for the times T_i, the standard deviation of the step time T is therefore
+// Errors of one part are systematic: if the forecast time of one matrix multiplication is 5 % too
+// short, the times of all matrix multiplications are 5 % too short. Errors of different parts are
+// independent. If the parts of a step are exposed for the times T_i, the standard deviation of the
+// step time T is therefore
 //
 //   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2 + (v T / 1.645)^2)
 //
 //   - r_step is the remaining deviation between measured and forecast steps of one source.
-//   - r_source is the additional deviation for other sources: other code, software or clusters, to
-//     which nothing was fitted.
+//   - r_source is the additional deviation for sources that were not used for fits: other code,
+//     software or clusters.
 //   - v is the forecast slowdown by the slowest device (cost/device_speed.h). The actual
 //     differences between the devices of a cluster are unknown, so the slowdown may be zero or
 //     twice as large.
 //
-// Collectives hidden behind kernels contribute zero, even if longer collectives would be exposed.
-// 90 % of measurements are expected to differ from the forecast by at most 1.645 x s, where s is
-// from the formula.
+// Collectives that kernels hide contribute zero, even if slower collectives would be exposed. 90 %
+// of measurements are expected to differ from the forecast by at most 1.645 x s, where s is from
+// the formula.
 namespace stepcast::forecast {
 
 // The parts of a step's time by kind of operation, with the names of their residuals.
@@ -75,9 +76,9 @@ inline constexpr double kDeviations = 1.4826;
 // The half-width of a 90 % range, divided by the residual from which the range is computed.
 inline constexpr double kHalfWidthOfResidual = kNineOfTen * kDeviations;
 
-// Returns the range that contains 90 % of measured step times. A part without a residual has the
-// largest residual of the other parts, or zero if the profile has a residual of complete steps.
-// None if the profile has no residuals.
+// Returns the range that contains 90 % of measured step times. None if the profile has no
+// residuals. If the profile has no residual for a part, the part takes the largest residual of the
+// other parts. If the profile has a residual of complete steps, the part takes zero instead.
 std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
                                        const std::vector<calibration::Residual>& residuals,
                                        double slowest_device = 0);

@@ -22,17 +22,17 @@ namespace stepcast::forecast {
 // becomes known.
 struct RankClass {
   // Set when the class is lowered and priced:
-  plan::RankLabel label{};  // the label of its ranks in the plan
+  plan::RankLabel label{};  // the label of the class's ranks in the plan
   int node_kind = 0;        // the kind of node (scenario/job_devices.h)
   std::string device{};     // device type, if the cluster has several types
   int in_flight = 1;        // maximum number of micro-batches with stored activations
   // Set when the class is simulated:
-  double speed = 1;  // relative speed of its devices (Scenario::slow_devices)
+  double speed = 1;  // relative speed of the class's devices (Scenario::slow_devices)
   int first_rank = 0;
   int ranks = 1;               // number of ranks in the class
   std::vector<int> members{};  // ranks of the class, ascending; empty: all ranks
-  std::size_t priced = 0;      // index of its program and prices in the priced classes
-  std::size_t simulated = 0;   // index of its first rank in SimulatedRanks::classes
+  std::size_t priced = 0;      // index of the class's program and prices in the priced classes
+  std::size_t simulated = 0;   // index of the class's first rank in SimulatedRanks::classes
 };
 
 using memory::BytesByCategory;
@@ -40,7 +40,7 @@ using memory::BytesByCategory;
 // The time breakdown of one step on the critical rank. The parts add up exactly to the step time.
 // While a kernel is running, the time belongs to the kernel's phase. Otherwise, if a stream or the
 // host waits for a collective, the time is imbalance or exposed communication. All other time is
-// idle. A wait for an exchange is exposed communication if all its peers have begun the exchange.
+// idle. A wait for an exchange is exposed communication if all peers have begun the exchange.
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // indexed by program::Phase
   Time exposed_communication;
@@ -55,14 +55,14 @@ struct TimeBreakdown {
   // memory by driver calls (memory/account.h).
   Time allocator_flushes;
   // The correction of the simulated step time by measured runs. The correction belongs to no phase.
-  // Zero without runs.
+  // Zero if the profile has no runs.
   Time learned;
 };
 
 // The correction of a step time by measured runs in the calibration profile.
 struct RunCorrection {
-  double factor = 1;  // multiplies the simulated time
-  double known = 0;   // 0: no similar run; 1: an equal run was measured
+  double factor = 1;  // factor by which the simulated time is multiplied
+  double known = 0;   // 0: no similar run; 1: a run with equal settings was measured
 };
 
 // The calls of one collective on one group in one step.
@@ -109,8 +109,7 @@ struct MemoryForecast {
   Bytes capacity;
   Bytes padding;     // part of at_peak: padding of shards to equal length
   bool fits = true;  // whether device memory and host memory are sufficient
-  // Offloaded state of all ranks of a node, in bytes, in host memory and on drives, and the
-  // capacities.
+  // The offloaded states of all ranks of a node, in host memory and on drives, with the capacities.
   Bytes host, host_capacity;
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
@@ -144,7 +143,7 @@ struct ClassForecast : RankClass {
   MemoryForecast memory{};
 };
 
-// The effect of unknown host costs. Only if the framework's host costs are unknown
+// The effect of unknown host costs. Set only if the framework's host costs are unknown
 // (forecast/corrections.h).
 struct UnknownHost {
   std::string framework;
@@ -171,7 +170,7 @@ struct LengthsForecast {
   struct Step {
     std::int64_t tokens = 0;
     double of_ranks = 0;  // fraction of a rank's micro-batches with this length
-    double of_steps = 0;  // fraction of steps with this length as the longest of all ranks
+    double of_steps = 0;  // fraction of steps in which this is the longest length of all ranks
     Time step_time;       // step time if all micro-batches have this length
   };
   std::vector<Step> steps;  // sorted by tokens, ascending
@@ -188,8 +187,8 @@ struct Forecast {
   std::optional<LengthsForecast> lengths{};    // none if all micro-batches have one length
   std::optional<RunCorrection> learned{};      // none if the profile has no runs
   std::optional<TimeRange> step_time_range{};  // none if the profile has no residuals
-  std::optional<UnknownHost> unknown_host{};   // set if it widened the range
-  std::optional<KnownGap> known_gap{};         // set if it widened the range
+  std::optional<UnknownHost> unknown_host{};   // set if unknown host costs widened the range
+  std::optional<KnownGap> known_gap{};         // set if a known gap widened the range
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   // The bytes that a rank of the slowest class sends per step.

@@ -46,8 +46,8 @@ Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
 
 // Returns the factor by which the bandwidth of collectives must increase so that exposed
 // communication is at most the fraction `part` of the step. Accurate to about 1 %. 1 if no change
-// is needed. None if no factor is sufficient, because of latencies or too few kernels to overlap
-// with.
+// is needed. None if no factor is sufficient, because latencies are too long or too few kernels can
+// overlap.
 Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
                                              const std::vector<PricedClass>& classes,
                                              const Run& run, double part);

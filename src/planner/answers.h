@@ -33,12 +33,14 @@ struct EvaluationList {
   // Receives an item's result: once per item, in any order, never from two threads at once. Returns
   // false to stop.
   std::function<bool(std::int64_t index, const std::string& result)> done;
-  // Receives the number of stored results, after `done` has received these results. May be empty.
+  // Receives the number of results that the store already contained, after `done` has received
+  // these results. May be empty.
   std::function<void(std::int64_t known)> begun;
 };
 
 // Evaluates all items. `store` may be null. Returns when all results are stored, or when `done` has
-// returned false. An error is a sentence: the store cannot be written, or ranks cannot be reached.
+// returned false. Errors are returned as sentences: the store cannot be written, or ranks cannot be
+// reached.
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, WorkerPool& pool,
                                          ResultStore* store);
 
@@ -50,10 +52,11 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // The pool must run the result of WorkOf(problem). `store` may be null. Otherwise, it has
-  // forecasts, and bounds from programs, under `key`. These results may depend only on `key` and
-  // the store's facts. All arguments must outlive the object. An error of any function is a
-  // sentence: the store cannot be written, or ranks cannot be reached.
+  // `pool` must run the function that WorkOf(problem) returns. `store` may be null. The store
+  // contains forecasts, and bounds that were computed from programs. `key` returns the key of a
+  // plan's results. Results may depend only on this key and the store's facts. All arguments must
+  // outlive the object. All functions return errors as sentences: the store cannot be written, or
+  // ranks cannot be reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 
@@ -69,7 +72,7 @@ class Answers {
   // Screens all plans of these families.
   tl::expected<std::vector<std::vector<Screened>>, std::string> ScreenMembers(
       const std::vector<std::int64_t>& families);
-  // Returns the sharper bounds of plans, in the order of `plans`.
+  // Returns the tighter bounds of plans, in the order of `plans`.
   tl::expected<std::vector<Screened>, std::string> Sharpen(const std::vector<std::int64_t>& plans);
   tl::expected<std::vector<Outcome>, std::string> Simulate(const std::vector<std::int64_t>& plans);
 

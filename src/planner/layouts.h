@@ -34,21 +34,22 @@ struct Layout {
   std::int64_t pipeline = 1;
   std::string schedule{};  // empty: the default schedule, or no pipeline
   std::int64_t virtual_stages = 1;
-  // Whether the embedding, and the head with the loss, each count as a block when layers are
-  // divided into equal parts.
+  // Whether the embedding counts as a block when layers are divided into equal parts, and whether
+  // the head with the loss counts as a block.
   bool counts_embedding = false, counts_loss = false;
   std::int64_t context = 1;
   model::ContextMethod context_method = model::ContextMethod::kRing;
   std::int64_t context_inner = 0;  // ranks among which the hierarchical exchange divides heads
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
-  std::int64_t data = 1;  // number of devices divided by all other degrees
+  std::int64_t data = 1;  // number of devices divided by ranks_per_replica()
 
   std::int64_t ranks_per_replica() const { return tensor * pipeline * context; }
   friend auto operator<=>(const Layout&, const Layout&) = default;
 };
 
-// A setting of `parallelism` that is part of a layout, in the order in which settings are chosen.
+// A setting of `parallelism` that is part of a layout. LayoutKeys returns these settings in the
+// order in which they are chosen.
 struct LayoutKey {
   const char* key;  // "parallelism.tensor"
   ParallelKind kind;
@@ -60,7 +61,7 @@ struct LayoutKey {
 std::span<const LayoutKey> LayoutKeys();
 const LayoutKey* FindLayoutKey(std::string_view key);  // null: `key` is not a setting of layouts
 
-// The smallest number of tokens of a sequence on one rank, unless fewer are requested.
+// The smallest number of a sequence's tokens on one rank, unless the user requests fewer tokens.
 inline constexpr std::int64_t kLeastContextTokens = 1024;
 
 // Returns the scenario's own layout.
@@ -79,7 +80,7 @@ struct LayoutQuestion {
   // Whether another setting determines stage_layers.
   bool stage_layers_vary = false;
   bool own_stage_layers = false;  // the scenario sets stage_layers for its number of stages
-  bool compiles = false;          // plans have training.compile
+  bool compiles = false;          // plans set training.compile
   // The requested values of each key (LayoutKey::key). Keys without requested values have all legal
   // values and the scenario's value. Null: no values are requested.
   const std::map<std::string, std::vector<std::string>, std::less<>>* given = nullptr;

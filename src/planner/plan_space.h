@@ -26,11 +26,11 @@ struct SpaceOptions {
                                             // one node
   // The kinds of parallelism that may vary. `vary` and `fix` override these kinds.
   std::vector<ParallelKind> kinds{std::begin(kParallelKinds), std::end(kParallelKinds)};
-  std::vector<SweepAxis> vary;   // replace the values of a key, or add a key
-  std::vector<std::string> fix;  // keys whose values in the scenario are not varied
+  std::vector<SweepAxis> vary;   // axes that replace the values of a key, or add a key
+  std::vector<std::string> fix;  // keys that keep their values from the scenario
   // Whether plan 0 is the scenario without overrides.
   bool own = false;
-  WrittenValueOf value_of;  // values written in the scenario
+  WrittenValueOf value_of;  // returns values as written in the scenario
   // Returns the scenario's keys whose values a framework rejects at a ZeRO stage, although the
   // scenario's own framework accepts them. Plans with that framework and stage use the defaults.
   std::function<std::vector<std::string>(plan::Framework, int stage)> refused_by;
@@ -45,7 +45,7 @@ struct HeldSetting {
   std::vector<std::string> at{};
 };
 
-// The settings of layouts in the scenario.
+// The layout settings that the scenario contains.
 struct LayoutsGiven {
   std::vector<const LayoutKey*> keys;  // keys that the scenario sets
   bool data = false;                   // the scenario sets parallelism.data
@@ -56,14 +56,15 @@ struct LayoutsGiven {
 
 // The choices that several parts of the space share.
 struct PlanChoices {
-  // Settings that all plans of this part share. `first` specifies the batch and the number of GPUs,
-  // and removes unsupported types. `then` sets framework and ZeRO stage, after the layout.
+  // Settings that all plans of a part share. `first` specifies the batch and the number of GPUs,
+  // and removes unsupported types. `then` is applied after the layout, and sets framework and ZeRO
+  // stage.
   std::vector<std::pair<std::string, std::string>> first, then;
   std::vector<SweepAxis> axes;
-  // The number of outer axes, which change a rank's kernels or states. All other axes are inner
-  // axes: data-parallel settings and the size of micro-batch groups.
+  // The number of outer axes. Outer axes change a rank's kernels or states. All other axes are
+  // inner axes: data-parallel settings and the size of micro-batch groups.
   std::size_t outer = 0;
-  std::vector<std::string> absent;  // keys that are not written if they have their default
+  std::vector<std::string> absent;  // keys that are omitted if they have their default
   // Settings of the scenario that apply only to some values of an axis; plans with other values
   // omit these settings.
   std::vector<Belonging> belongings;
@@ -82,7 +83,7 @@ struct PlanPart {
   std::int64_t first = 0, plans = 1;  // plan indices [first, first + plans)
   std::int64_t family = 1;            // number of plans that differ only in inner axes
   int group = 0;                      // index in PlanSpace::groups
-  bool own = false;                   // contains SpaceOptions::own
+  bool own = false;                   // contains the scenario's own plan (SpaceOptions::own)
 };
 
 // A group of plans: one framework and one set of kinds of parallelism.
@@ -98,18 +99,19 @@ class PlanSpace {
 
   // Builds the space around a scenario. All plans have the scenario's global batch, unless
   // training.gradient_accumulation varies. Errors:
-  //   planner.fix: no such axis
+  //   planner.fix: a key of `fix` is not an axis
   //   planner.vary: a key occurs twice, cannot vary, or is not supported by any framework
   //   planner.framework: a framework occurs twice
-  //   planner.space: no families, or more than kMostFamilies
+  //   planner.space: the space has no families, or more than kMostFamilies
   static Result<PlanSpace> Around(const scenario::Scenario& scenario, const SpaceOptions& options);
 
   std::int64_t size() const { return size_; }
-  // Returns the index of the plan SpaceOptions::own, or -1 if the space does not include it.
+  // Returns the index of the scenario's own plan, or -1 if the space does not include this plan.
   std::int64_t own() const { return parts_.front().own ? 0 : -1; }
   const std::vector<PlanPart>& parts() const { return parts_; }
   const PlanPart& PartOf(std::int64_t plan) const;
-  // Returns the first plan of each family, a range of plans that differ only in inner settings.
+  // Returns the first plan of each family. A family is a range of plans that differ only in inner
+  // settings.
   const std::vector<std::int64_t>& families() const { return families_; }
   // Returns the groups that have at least one plan.
   const std::vector<PlanGroup>& groups() const { return groups_; }
@@ -125,8 +127,8 @@ class PlanSpace {
   std::vector<std::pair<std::string, std::string>> Settings(std::int64_t plan) const;
   // Returns the overrides of a plan's family, in which inner settings have their defaults.
   std::vector<std::pair<std::string, std::string>> FamilySettings(std::int64_t plan) const;
-  // Returns whether a plan with a lower index differs from this plan only in `key`, with the value
-  // `value`.
+  // Returns whether a plan with a lower index has the value `value` for `key`, and otherwise equals
+  // this plan.
   bool HasBefore(std::int64_t plan, const std::string& key, const std::string& value) const;
   // Returns the plan's kind as text. Plans of one kind have the same framework and stage, and
   // differ only in other data-parallel settings.

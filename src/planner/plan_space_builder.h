@@ -7,11 +7,11 @@
 #include "src/planner/plan_space.h"
 #include "src/scenario/scenario.h"
 
-// The parts of PlanSpace::Around. Only PlanSpace::Around uses this header.
+// Builds the plan space for PlanSpace::Around. Only PlanSpace::Around uses this header.
 namespace stepcast::planner {
 
 struct BuiltSpace {
-  std::vector<PlanPart> parts;  // plan indices are not set
+  std::vector<PlanPart> parts;  // without plan indices
   LayoutsGiven given;
   std::vector<std::string> notes;
   std::vector<HeldSetting> held;

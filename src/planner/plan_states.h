@@ -13,9 +13,9 @@ namespace stepcast::planner {
 enum class Verdict : std::uint8_t {
   kIllegal,
   kSame,        // another plan behaves identically
-  kDoesNotFit,  // its bound does not fit in memory
-  kTooSlow,     // its bound misses the deadline
-  kBound,       // provably not among the best, and the best plan needs no more memory and GPUs
+  kDoesNotFit,  // the plan's bound does not fit in memory
+  kTooSlow,     // the plan's bound misses the deadline
+  kBound,       // cannot be among the best; the best plan needs no more memory and GPUs
   kDominated,   // another plan is at least as fast, with no more memory and GPUs
   kOpen,        // undecided: the search ended early
   kSimulated,
@@ -41,8 +41,8 @@ class PlanStates {
   };
 
   PlanStates() = default;
-  // Creates the states of `plans` plans. `firsts` has the first plan of each family. Empty: each
-  // plan is a family.
+  // Creates the states of `plans` plans. `firsts` contains the first plan of each family. Empty:
+  // each plan is a family.
   PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts);
 
   std::int64_t plans() const { return plans_; }

@@ -26,13 +26,14 @@ namespace stepcast::planner {
 // or a setting. A store is valid only for one list of such properties.
 struct StoreFact {
   std::string name;   // "grid", "file models/gpt2.yaml"; unique in the list
-  std::string value;  // shown in messages if it differs, unless it is a digest
+  std::string value;  // messages show a value that differs, unless it is a digest
   bool digest = false;
   friend bool operator==(const StoreFact&, const StoreFact&) = default;
 };
 
-// Why a store cannot be opened. `wrong_input`: the file is not a store, belongs to another run, or
-// cannot be written. `failure`: the disk is full, or another process uses the store.
+// The reason why a store cannot be opened. `wrong_input`: the file is not a store, belongs to
+// another run, or cannot be written. `failure`: the disk is full, or another process uses the
+// store.
 struct StoreFault {
   Diagnostics wrong_input;  // empty: see `failure`
   std::string failure;
@@ -40,8 +41,8 @@ struct StoreFault {
 
 class ResultStore {
  public:
-  // Opens the store at `path`, which is created if it does not exist or is empty. No other process
-  // can open the store while this object exists.
+  // Opens the store at `path`. Creates the store if the file does not exist or is empty. No other
+  // process can open the store while this object exists.
   static tl::expected<std::unique_ptr<ResultStore>, StoreFault> Open(
       const std::string& path, const std::vector<StoreFact>& facts);
 
@@ -51,7 +52,7 @@ class ResultStore {
 
   // The functions below are thread-safe.
   std::optional<std::string> Find(const std::string& key);
-  // Stores a result, which a thread of the store writes to the file. Does nothing if the key
+  // Stores a result. A thread of the store writes the result to the file. Does nothing if the key
   // exists.
   void Put(std::string key, std::string result);
   // Marks the file as damaged because a result cannot be decoded. Later runs do not use the file.
@@ -62,8 +63,8 @@ class ResultStore {
   // returns the error.
   bool good() const { return good_.load(); }
 
-  // Waits until all results are written. An error is a sentence with the system's reason. Results
-  // that were written before an error remain valid.
+  // Waits until all results are written. Errors are returned as sentences with the system's reason.
+  // Results that were written before an error remain valid.
   tl::expected<void, std::string> Finish();
 
   // Returns the number of results in the file. May be called in signal handlers.
@@ -100,7 +101,7 @@ class ResultStore {
   const std::string target_;  // `path_` with links resolved
   std::mutex connection_mutex_;
   std::unique_ptr<sqlite3, Close> connection_;
-  Statement find_, put_;  // guarded by connection_mutex_, like the connection; destroyed before it
+  Statement find_, put_;  // guarded by connection_mutex_; destroyed before connection_
   int system_error_ = 0;  // error of the last failed statement, or 0; guarded by connection_mutex_
 
   std::atomic<std::int64_t> kept_{0};

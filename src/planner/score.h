@@ -55,8 +55,8 @@ struct Point {
 };
 
 // Returns whether `a` is at least as good as `b` in every respect, and better in at least one. If
-// `a` and `b` are equal, the lower plan index is better. If `b` is a bound, `a` then dominates
-// every plan with that bound.
+// `a` and `b` are equal, the lower plan index is better. If `b` is a bound and `a` dominates `b`,
+// then `a` dominates every plan with this bound.
 bool Dominates(const Point& a, const Point& b);
 // Returns whether a point of the front dominates `point`.
 bool IsDominated(const Point& point, const std::vector<Point>& front);

@@ -23,7 +23,7 @@ namespace stepcast::planner {
 enum class Target : std::uint8_t {
   kStepTime,    // the shortest step; per token if plans have different numbers of tokens
   kThroughput,  // the most tokens per second and GPU
-  kGpus,        // the fewest GPUs; among equals, the shortest step
+  kGpus,        // the fewest GPUs; among equal plans, the shortest step
   kCost,        // the lowest cost per token
   kMemory,      // the lowest peak memory
   kDays,        // the shortest training, including time lost to failures
@@ -47,21 +47,21 @@ struct Goal {
 
 // The progress of a search.
 struct SearchProgress {
-  std::int64_t screened = 0, families = 0;  // number of families with bounds, and of all families
+  std::int64_t screened = 0, families = 0;  // families with bounds; families in total
   std::int64_t simulated = 0;               // number of plans
-  std::int64_t looked_at = 0;               // number of tighter bounds and forecasts
+  std::int64_t looked_at = 0;               // number of computed forecasts and tighter bounds
   // The number of plans and families with better bounds than the best result so far. -1: unknown.
   std::int64_t open = -1;
 };
 
 struct SearchOptions {
-  int best = 5;        // number of plans to rank
-  int exact = 0;       // number of ranked plans that are proved; all others are the best simulated
-                       // plans; 0: all
+  int best = 5;   // number of plans to rank
+  int exact = 0;  // number of ranked plans to prove; 0: all. The other ranked plans are the best
+                  // simulated plans
   bool pareto = true;  // also find the Pareto front
   int threads = 0;     // threads of this process; 0: one for each core
-  // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first is ranked.
-  // Null: each plan is ranked.
+  // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first of these plans
+  // is ranked. Null: each plan is ranked.
   std::function<std::string(std::int64_t plan)> kind{};
   // Returns a plan's group, from 0 to `groups` - 1. All plans of a family have the same group. The
   // search begins with the best plan of each group.
@@ -72,12 +72,12 @@ struct SearchOptions {
   // ranked even if the search is stopped.
   std::int64_t own = -1;
   std::optional<Outcome> own_outcome{};
-  // Returns whether the search includes a plan, equally for all plans of a family. Null: the search
-  // includes all plans.
+  // Returns whether the search includes a plan. The result must be equal for all plans of a family.
+  // Null: the search includes all plans.
   std::function<bool(std::int64_t plan)> among{};
   // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
-  // Whether the search may be ended early, and therefore looks for good plans first.
+  // Whether the search may be ended early. If so, the search first looks for good plans.
   bool anytime = false;
   // Called from time to time. If it returns true, families without bounds are not searched and
   // remain open. Null: `enough` is called instead.
@@ -89,7 +89,7 @@ struct SearchOptions {
 // Illegal plans that have the same error code.
 struct IllegalReason {
   std::int64_t count = 0;
-  // The number of plans whose first mistake has this message, and the mistake's hint.
+  // The number of plans whose first mistake has the same message, and this mistake's hint.
   struct Refused {
     std::int64_t count = 0;
     std::string hint;
@@ -111,7 +111,7 @@ struct GroupBest {
   // A lower bound of the time (per token) of all plans in the group, divided by the time of `best`.
   // 1: `best` is optimal.
   double least = 0;
-  // If `best` is -1: the plan whose bound lacks the least memory. Otherwise -1.
+  // If `best` is -1: the plan that, by its bound, lacks the least memory. Otherwise -1.
   std::int64_t nearest = -1;
 };
 
@@ -145,8 +145,8 @@ struct SearchResult {
   std::int64_t sharpened = 0;                    // number of plans with bounds from their programs
 
   std::int64_t Count(Verdict verdict) const { return states.Count(verdict); }
-  // Returns whether plans have different numbers of tokens per step. All comparisons then use the
-  // time per token.
+  // Returns whether plans have different numbers of tokens per step. In this case, all comparisons
+  // use the time per token.
   bool UnequalTokens() const { return states.UnequalTokens(); }
 };
 
@@ -154,8 +154,9 @@ struct SearchResult {
 // are requested.
 inline constexpr int kMostRanked = 64;
 
-// Returns whether two plans of the same kind and tokens tie: their step times differ by at most
-// 0.05 %, and `other` saves at most 1 % of memory. `other` must be ranked after `plan`.
+// Returns whether two plans of the same kind, with equal numbers of tokens, tie: their step times
+// differ by at most 0.05 %, and `other` saves at most 1 % of memory. `other` must be ranked after
+// `plan`.
 bool Tied(const Outcome& plan, const Outcome& other);
 
 // Searches the plans of `answers`. The result does not depend on the number of threads and ranks.
@@ -169,15 +170,15 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
                     const SearchResult* known = nullptr);
 
 // Returns the rejected plans that are closest to the best plan, by bounds or forecasts. Rejection
-// reasons alternate, with one plan of each kind. Plans that do not fit are ranked by missing
-// memory, preferably those with better bounds than the best plan. Other plans are ranked by the
-// goal.
+// reasons alternate. Each reason has at most one plan of each kind. Plans that do not fit are
+// ranked by missing memory. If some of them have better bounds than the best plan, only these plans
+// are returned. Plans with other rejection reasons are ranked by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 
-// A plan is safe if its probability of fitting is at least kSafeFit and its allocator does not
-// flush its cache. Unsafe plans are ranked last: among thousands of plans, the memory of plans that
-// just fit is probably underestimated.
+// A plan is safe if the plan's fit probability is at least kSafeFit, and if the allocator does not
+// flush cached memory. Unsafe plans are ranked last: among thousands of plans, the memory of plans
+// that just fit is probably underestimated.
 inline constexpr double kSafeFit = 0.9;
 inline bool IsSafe(const Bound& bound) { return bound.fit_probability >= kSafeFit; }
 inline bool IsSafe(const Outcome& outcome) {

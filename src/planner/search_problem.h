@@ -19,7 +19,7 @@ namespace stepcast::planner {
 struct PlanFacts {
   std::int64_t gpus = 0;    // 0: not determined yet
   std::int64_t tokens = 0;  // per step
-  Bytes capacity;           // per device
+  Bytes capacity;           // memory of one device
   // The number of micro-batch passes through all pipeline stages. The time to compute a forecast is
   // roughly proportional to this number.
   std::int64_t passes = 1;
@@ -34,20 +34,21 @@ struct Screened {
   PlanFacts facts{};
   // Whether a plan with a lower index behaves identically, so that this plan is omitted.
   bool same_as_another = false;
-  // A key of the forecast, if the bound was computed from the plan's program. Only one of the plans
-  // with the same key is simulated. Empty: unknown.
+  // A key that identifies the forecast. Only one of the plans with the same key is simulated. Empty
+  // unless the bound was computed from the plan's program.
   std::string program{};
   Bound bound{};
 };
 
-// The figures of a plan's forecast.
+// The results of a plan's forecast.
 struct Outcome {
-  std::string illegal_message{};  // if the plan's operations cannot be priced; otherwise empty
+  std::string illegal_message{};  // set if the plan's operations cannot be priced
   Time step_time{};
   double joules = 0;  // energy of one GPU in a step; 0 without PlanSource::energy
   double tokens_per_second_per_gpu = 0;
   Bytes memory{};  // the allocator's peak of allocated bytes
-  // The memory that must fit: `reserved` bytes of the allocator plus `outside` bytes outside it.
+  // The memory that must fit: `reserved` bytes of the allocator plus `outside` bytes outside the
+  // allocator.
   Bytes reserved{}, outside{};
   bool fits = false;
   bool fits_host = true;
@@ -91,8 +92,8 @@ struct PlanSource {
   std::function<LoadedPlan(std::int64_t)> load;
   // Loads the settings that all plans of a family share (PlanSpace::FamilySettings).
   std::function<LoadedPlan(std::int64_t)> load_family{};
-  // Returns whether a plan with a lower index differs only in data_parallel.accumulate_unsharded =
-  // false.
+  // Returns whether a plan with a lower index has data_parallel.accumulate_unsharded = false, and
+  // otherwise equals this plan.
   std::function<bool(std::int64_t)> has_twin;
   // Returns PlanSpace::KindOf. Null: plans do not share forecasts.
   std::function<std::string(std::int64_t)> kind{};
@@ -106,7 +107,7 @@ PlanFacts FactsOf(const scenario::Scenario& scenario);
 // Converts a forecast to an Outcome. Outcome::joules is zero if the forecast has no time breakdown.
 Outcome OutcomeOf(const scenario::Scenario& scenario, const forecast::Forecast& forecast);
 
-// Returns the problem of searching these plans. `source` must outlive the problem.
+// Returns the search problem for the plans of `source`. `source` must outlive the problem.
 SearchProblem ProblemOf(const PlanSource& source);
 
 }  // namespace stepcast::planner

@@ -61,11 +61,11 @@ class Searcher {
 
   Finding Screen();
 
-  // Records the first evaluation of one plan, or of a family of `plans` plans.
+  // Records the first evaluation of a plan, or of a family that has `plans` plans.
   void Take(const Screened& screened, std::int64_t plans, PlanState& state);
 
-  // Creates a separate state for each plan of these families. `firsts` has the families' first
-  // plans.
+  // Creates a separate state for each plan of these families. `firsts` contains the first plan of
+  // each family.
   Finding Expand(const std::vector<std::int64_t>& firsts);
 
   // Sets the plan's verdict if its bound determines it.
@@ -159,8 +159,8 @@ class Searcher {
   std::map<std::int64_t, std::vector<std::int64_t>> TiesOf(
       const std::vector<std::int64_t>& best) const;
 
-  // Advances the plans of a round to their next stage, after families are split into plans. `again`
-  // receives the plans that are still pending.
+  // Splits the families of a round into plans, and advances the other plans of the round to their
+  // next stage. `again` receives the plans that are still pending.
   template <typename Again>
   Finding WorkOn(const std::vector<std::int64_t>& round, const Again& again) {
     std::vector<std::int64_t> families, plans;
@@ -199,29 +199,30 @@ class Searcher {
   // otherwise only in the most promising group.
   Finding FindGoodOnes();
 
-  // Finds a plan whose forecast fits: first among plans with fast forecasts, then among all plans.
+  // Finds a plan whose forecast fits: first among plans whose forecasts take little time, then
+  // among all plans.
   Finding FindFirst();
 
   // Tries the most promising plans with at most `most_passes` passes. Plans need more memory than
   // their bounds, so the bounds must leave a fraction of the device's memory free. The fraction
-  // grows in each round.
+  // grows with each attempt.
   Finding FindFirstAmong(std::int64_t most_passes);
 
-  // Like FindFirst, but for each group, with a few plans whose forecasts are fast. A search that
-  // ends early can then compare most groups.
+  // Like FindFirst, but for each group. Tries only a few plans, whose forecasts take little time. A
+  // search that ends early can then compare most groups.
   Finding FindFirstOfGroups();
 
   // Forecasts the first `most` plans of the queue that may fit and have at most `most_passes`
   // passes. Returns false if the queue has no such plan, or if the search was stopped.
   tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
 
-  // Searches group by group. The estimate of a plan's forecast is its bound times the smallest
-  // ratio of forecast to bound in its group so far. The plan with the best estimate is evaluated
-  // next. Plans of one kind are evaluated one after another, because they have similar step times.
-  // Ends after `rounds` rounds, or when no bound is better than the best plan.
+  // Searches group by group. The estimate of a plan's forecast is the plan's bound times the
+  // smallest ratio of forecast to bound in the plan's group so far. The plan with the best estimate
+  // is evaluated next. Plans of one kind are evaluated one after another, because they have similar
+  // step times. Ends after `rounds` rounds, or when no bound is better than the best plan.
   Finding FindBestOfKinds(int rounds);
 
-  // Returns the group whose next plan has the best estimate, except the groups in `but`. Returns
+  // Returns the group whose next plan has the best estimate. Ignores the groups in `but`. Returns
   // queues.size() if no other group can have a better plan than the best plan so far.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
@@ -241,13 +242,13 @@ class Searcher {
   // The number of plans of a group that are evaluated at the same time.
   static constexpr std::size_t kFew = 4;
 
-  // Advances the plans of a group with the best bounds to their next stage. Returns false if the
-  // queue is empty.
+  // Advances the plans that have the best bounds of their group to their next stage. Returns false
+  // if the queue is empty.
   tl::expected<bool, std::string> WorkOnGroup(Queue& queue, double room);
 
   // Tries to find an acceptable plan in each of the `groups` most promising groups with a few
-  // evaluations. First, it tries plans whose bounds leave a tenth of the device's memory free, then
-  // plans whose bounds leave more memory free.
+  // evaluations. The search tries plans whose bounds leave a tenth of the device's memory free, and
+  // then plans whose bounds leave more memory free.
   Finding FindSomeOfGroups(std::size_t groups);
 
   // Finds the best plan of each group, up to the reported precision. Groups that are clearly worse
@@ -258,8 +259,8 @@ class Searcher {
   void SayWhatComesNearest();
 
   // Finds the Pareto front: evaluates each plan whose bound no simulated plan dominates, starting
-  // with the plans that may dominate most others. If the best plan is safe, the front has only safe
-  // plans.
+  // with the plans that may dominate the most other plans. If the best plan is safe, the front has
+  // only safe plans.
   Finding FindFront();
 
   // Among the plans that may be faster than the best plan but may not fit, finds the plan with the
@@ -271,11 +272,11 @@ class Searcher {
   void SayWhatIsOpen();
 
   // Sets the verdicts of plans whose bounds are not good enough: kBound if the best plan excludes
-  // them, kDominated if another plan does.
+  // them, kDominated if another plan excludes them.
   void NameTheRest();
 
   // Finds the plans nearest to the goal. Used if no plan fits, or if no plan that fits is fast
-  // enough. Plans that fit are nearer than plans that do not fit.
+  // enough. Plans that fit count as nearer than plans that do not fit.
   Finding FindNearest();
 
   Finding NearestToFit();

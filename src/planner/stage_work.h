@@ -55,14 +55,14 @@ enum class PassTimes : std::uint8_t {
 };
 
 // Returns the work of a chunk of consecutive layers. `of_layers` has each layer's index in
-// `figures`. `offloads`: blocks keep their saved values on the host
+// `figures`. `offloads`: whether blocks keep their saved values on the host
 // (plan::Training::activation_offload).
 ChunkWork WorkOfChunk(std::span<const LayerFigures> figures, std::span<const model::Layer> layers,
                       std::span<const int> of_layers, PassTimes counted, bool offloads);
 
 // Lower bounds of a rank's memory by purpose: states, gradients and activations.
 
-// The part of the model's tensors that a rank has.
+// The part of the model's tensors that a rank stores.
 struct StageParameters {
   lowering::GroupElements trained{};
   Bytes frozen{};
@@ -74,8 +74,8 @@ struct StageParameters {
 // if there are enough micro-batches for the peak of activations to recur (named_schedules_test).
 bool KeepsGatheredGradients(const scenario::Scenario& scenario);
 
-// Returns the states plus the larger of gradients and activations, in bytes, or plus both if
-// `keeps_gradients`.
+// Returns the states plus the larger of gradients and activations, in bytes. If `keeps_gradients`,
+// returns the states plus gradients plus activations.
 Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
                    Bytes activations, bool keeps_gradients);
 

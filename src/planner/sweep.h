@@ -41,7 +41,7 @@ struct SweepRow {
   Bytes reserved;  // bytes reserved by the allocator; with `outside`, determines whether the step
                    // fits
   Bytes outside;
-  Bytes capacity;  // per device
+  Bytes capacity;  // memory of one device
   // Settings that the combination needs in addition to its values, such as cluster.devices.
   Settings added{};
   // The bytes by which reserved and outside memory exceed the device's memory, or by which
@@ -77,8 +77,8 @@ using RowMaker = std::function<SweepRow(const Settings&)>;
 // results are rows (ToBytes).
 Work WorkOf(RowMaker make_row);
 
-// Receives the numbers of finished rows and of rows from the store. Called from different threads,
-// but never from two at once.
+// Receives the number of finished rows, and the number of rows that came from the store. Called
+// from different threads, but never from two at once.
 using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
 struct SweepResult {
@@ -87,8 +87,9 @@ struct SweepResult {
   std::int64_t known = 0;  // number of rows that came from the store
 };
 
-// Forecasts all rows of the grid. The pool must run the result of WorkOf. `store` may be null. An
-// error is a sentence: the store cannot be written or read, or ranks cannot be reached.
+// Forecasts all rows of the grid. `pool` must run the function that WorkOf returns. `store` may be
+// null. Errors are returned as sentences: the store cannot be written or read, or ranks cannot be
+// reached.
 tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, WorkerPool& pool,
                                              ResultStore* store = nullptr,
                                              const Progress& progress = {});

@@ -19,14 +19,14 @@ struct RangeFault {
   std::string hint;
 };
 
-// Returns the values of a range, or the error in it. No value if the text is not a range.
+// Returns the values of a range, or the range's error. No value if the text is not a range.
 //   1..64 x2             1, 2, 4, ..., 64: each value is 2 times the previous value
 //   1..9 +2              1, 3, 5, 7, 9: each value is the previous value plus 2
 //   5 MiB..100 MiB x2    5 MiB, 10 MiB, ..., 80 MiB
 // Ends and steps are plain decimals, or bytes, times or bandwidths with units; factors are whole
 // numbers. The first end is always included; the second end is included only if a step reaches it.
-// A text is a range if a number precedes the first ".." in it, so a path such as
-// "../models/gpt2.yaml" is not a range.
+// A text is a range if its first ".." follows a number, so a path such as "../models/gpt2.yaml" is
+// not a range.
 std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text);
 
 // Returns the text without blanks and tabs at its start and end.
@@ -39,7 +39,7 @@ inline constexpr const char* kDefaultValue = "null";
 struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
-  bool all = false;  // use every possible value, to be filled in later; `values` is empty
+  bool all = false;  // all possible values, which are filled in later; `values` is then empty
 };
 
 // Parses "KEY=V1,V2,...", where a V may be a range (ReadRange), or "KEY=all". Blanks around values

@@ -28,8 +28,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;  // "host", "cuda"
 
-  // Returns the versions of the machine, the driver and the libraries, for the provenance of
-  // profiles.
+  // Returns a description of the machine, and the versions of driver and libraries, for the
+  // provenance of profiles.
   virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
 
   // Returns the current state of this process's first device, or no value if the backend cannot
@@ -41,8 +41,8 @@ class Backend {
   // Returns whether the time of a GEMM depends on the memory layout of its operands.
   virtual bool ProductsByLayout() const { return false; }
 
-  // Returns the number of ranks that one process may run as threads: the process's GPUs for cuda,
-  // 1024 for host.
+  // Returns the number of ranks that one process may run as threads: for cuda, the number of the
+  // process's GPUs; for host, 1024.
   virtual int MaxLocalRanks() const = 0;
 
   // Creates this rank's device for `program`, with streams, events and communicators. The device

@@ -28,9 +28,10 @@ struct DeviceHealth {
   std::vector<std::string> slowed_by;  // "power limit", "temperature", "power brake"
 };
 
-// The progress of a run, which the watch's thread reads (watch.h) and the device updates while the
-// rank's thread waits or runs ahead. `instruction` is the longest-running operation, such as a
-// collective that waits for another rank. Between operations, `instruction` does not change.
+// The progress of a run. The device updates the progress while the rank's thread waits or runs
+// ahead. The watch's thread reads the progress (watch.h). `instruction` is the longest-running
+// operation, such as a collective that waits for another rank. Between operations, `instruction`
+// does not change.
 struct Progress {
   std::atomic<std::uint64_t> operations = 0;                 // number of finished operations
   std::atomic<std::uint32_t> step = 0;                       // counted from 0, including warm-up
@@ -46,12 +47,12 @@ using program::OperationId;
 // The times of a kernel, copy, collective, exchange or host task, by the device's clock.
 struct OperationTimes {
   OperationId operation;
-  Time ready;  // earlier work and waits are done; a collective then waits for its communicator
+  Time ready;  // end of earlier work and waits; a collective then waits for its communicator
   Time start;
   Time end;
 };
 
-// A stream's wait for an event that was not complete when the wait was reached.
+// A stream's wait for an event that was not complete when the stream reached the wait.
 struct WaitTimes {
   std::uint64_t call = 0;  // index of the call among all calls of Device::Wait
   Time start;
@@ -72,7 +73,7 @@ enum class GradientRule : std::uint8_t {
 };
 
 struct MemoryUse {
-  Bytes peak;      // maximum bytes of the program's allocated buffers
+  Bytes peak;      // maximum number of bytes in the program's allocated buffers
   Bytes reserved;  // maximum bytes that the device's pool reserved for buffers
   Bytes outside;   // CUDA context and libraries, outside the pool; zero if unknown
 };
@@ -86,8 +87,8 @@ class Device {
   virtual Attempt<void> Release(program::Index buffer) = 0;
   virtual void RecordStream(program::Index buffer, std::uint16_t stream) = 0;
 
-  // Enqueues an instruction on its stream, with its uses and effects. If about 1024 operations are
-  // outstanding, the call waits, as in CUDA.
+  // Enqueues an instruction on its stream. The instruction includes its buffer uses and its
+  // effects. If about 1024 operations are outstanding, the call waits, as in CUDA.
   virtual Attempt<void> Launch(OperationId operation, const program::Instruction& instruction) = 0;
 
   virtual Attempt<void> Record(program::Index event, std::uint16_t stream) = 0;

@@ -24,7 +24,7 @@
 // the offset is interpolated linearly.
 //
 // A collective starts when its last member is ready. Because no device knows this time, ranks
-// exchange their ready times after the run, and `start` of the record is the latest.
+// exchange their ready times after the run, and `start` of the record is the latest ready time.
 namespace stepcast::runtime {
 
 // Returns CLOCK_MONOTONIC, in nanoseconds since the machine started.

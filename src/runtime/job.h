@@ -40,7 +40,7 @@ class Job {
   virtual Attempt<std::string> Broadcast(std::string bytes) = 0;
 };
 
-// The part of a rank's placement that is known before it is connected to the other ranks.
+// The part of a rank's placement that is known before the rank connects to other ranks.
 struct RankPlacement {
   std::string host;
   int local_rank = -1;  // set by the launcher; -1: unknown

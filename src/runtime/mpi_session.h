@@ -8,7 +8,8 @@
 #include "src/runtime/device.h"
 #include "src/runtime/job.h"
 
-// The process's MPI library: the first call of Start initializes it, and Finish ends it, once.
+// The MPI library of this process. The first call of Start initializes the library, and Finish ends
+// the library, once.
 namespace stepcast::runtime {
 
 class MpiSession {
@@ -16,10 +17,10 @@ class MpiSession {
   // Starts MPI for several threads at once (MPI_THREAD_MULTIPLE), or returns the running session.
   // Thread-safe. Fails if stepcast was built without MPI, if MPI does not support several threads,
   // or after Finish. Without a launcher, the process is a job of one rank. If the launcher does not
-  // find the other ranks, it ends the process.
+  // find the other ranks, the launcher ends the process.
   //
-  // While they wait, MPI's calls yield the core to other threads (mpi_yield_when_idle), unless an
-  // environment variable disables this. MPI's errors are returned and do not end the process.
+  // While MPI's calls wait, they yield the core to other threads (mpi_yield_when_idle), unless an
+  // environment variable disables yielding. MPI's errors are returned and do not end the process.
   static Attempt<MpiSession*> Start();
 
   // Returns the running session; null before Start and after Finish.

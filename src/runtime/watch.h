@@ -23,16 +23,16 @@
 //   a dead rank: the launcher ends all ranks, and only the dead rank sends no last message
 //   a stopped rank or link: the rank's heartbeats stop
 //   a hang: no rank finishes an operation for `timeout`
-//   a failed rank: the rank tells rank 0
-//   the end of rank 0: rank 1 detects and reports it
+//   a failed rank: the rank sends a message to rank 0
+//   the end of rank 0: rank 1 detects and reports this end
 //
 // Rank 0 waits a moment before it decides, because one cause has many effects. For example, the
-// death of a rank causes failures of other ranks and has priority over them. Rank 0 then prints the
-// sentence, tells the other ranks to end, and exits. If ranks are threads of one process, the watch
-// reads their progress from memory.
+// death of a rank causes failures of other ranks, and has priority over these failures. Rank 0 then
+// prints the sentence, tells the other ranks to end, and exits. If ranks are threads of one
+// process, the watch reads their progress from memory.
 //
-// The watch checks statuses, ranks and operations from other ranks, and replaces unprintable
-// characters in their text.
+// The watch checks the statuses, ranks and operations that other ranks send, and replaces
+// unprintable characters in received text.
 namespace stepcast::runtime {
 
 // The phase of a rank. Messages mention operations only in phase kRunning.
@@ -46,8 +46,8 @@ class Watch {
  public:
   // A function that the watch's thread calls once, just before the process exits with `status`. The
   // function prints `sentence` and removes unfinished files. If `sentence` is empty, another rank
-  // prints it. A status above 128 is 128 plus the signal that interrupted the run. No destructors
-  // run afterwards.
+  // prints the reason. A status above 128 is 128 plus the signal that interrupted the run. No
+  // destructors run afterwards.
   using End = std::function<void(int status, const std::string& sentence)>;
 
   // Creates the watch of one rank, if each rank is a process. All ranks of the job call this
@@ -60,16 +60,16 @@ class Watch {
   static std::unique_ptr<Watch> OverThreads(const std::vector<Place>& places,
                                             const WatchOptions& options, End end);
 
-  // If a watch is destroyed without Finish, its rank has failed: all other ranks end as if the rank
-  // had died.
+  // If a watch is destroyed before Finish is called, the watch's rank has failed: all other ranks
+  // end as if this rank had died.
   virtual ~Watch() = default;
 
-  // Returns the progress of a rank of this process, to which the rank's device writes.
+  // Returns the progress of a rank of this process. The rank's device updates this progress.
   virtual Progress& progress(int rank) = 0;
   virtual void SetStage(int rank, Stage stage) = 0;
-  // Sets the programs of ranks, indexed by rank, from which messages take the names of operations.
-  // The programs must outlive the watch, and indices in Progress must be valid for these programs.
-  // Call this function once.
+  // Sets the programs of ranks, indexed by rank. Messages take the names of operations from these
+  // programs. The programs must outlive the watch, and indices in Progress must be valid for these
+  // programs. Call this function once.
   virtual void SetPrograms(std::vector<const program::Program*> programs) = 0;
 
   // Ends the run because this rank cannot continue. Thread-safe; does not return.

@@ -17,7 +17,7 @@
 
 namespace stepcast::runtime::watching {
 
-// Why a run ends: the most important cause among those that ranks report.
+// The reason why a run ends: the most important of the causes that ranks report.
 
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNever = Deadline::max();
@@ -34,7 +34,7 @@ struct Cause {
 
 bool CountsMore(const Cause& a, const Cause& b);
 
-// Collects causes until one is chosen.
+// Collects causes until one of them is chosen.
 class Verdict {
  public:
   void Consider(Cause cause);
@@ -58,7 +58,7 @@ class Verdict {
 
 enum class MessageKind : std::uint8_t { kHeartbeat, kFailed, kInterrupted, kEnd, kBye };
 
-// The progress of a rank, which it sends to rank 0.
+// The progress that a rank sends to rank 0.
 struct Heartbeat {
   Stage stage = Stage::kSettingUp;
   std::uint64_t operations = 0;
@@ -86,7 +86,7 @@ inline constexpr milliseconds kDecisionTimeout(2000);
 
 std::string Seconds(milliseconds time);  // "60 s", "250 ms"
 
-// The watch's state of a rank of this process.
+// The data that the watch stores about a rank of this process.
 struct LocalRank {
   Progress progress;
   std::atomic<Stage> stage = Stage::kSettingUp;
@@ -110,7 +110,7 @@ class WatchThread : public Watch {
   void SetPrograms(std::vector<const program::Program*> programs) override;
   void Tell(int rank, const Failure& failure) override;
 
-  static bool Notice(int signal);  // Watch::TakeSignal
+  static bool Notice(int signal);  // implements Watch::TakeSignal
 
  protected:
   // Starts the thread, which calls methods of the derived class. A derived class must therefore
@@ -122,7 +122,7 @@ class WatchThread : public Watch {
   virtual void ReceiveMessages() = 0;
   virtual void SendHeartbeats() = 0;  // once per interval
   virtual void Consider(Cause cause) = 0;
-  virtual void Leave() = 0;                 // the run succeeded
+  virtual void Leave() = 0;                 // called if the run succeeded
   virtual void BeforeExit(int status) = 0;  // called after the sentence is printed
   virtual Deadline NextDecision() const = 0;
   virtual void Decide() = 0;
@@ -135,7 +135,7 @@ class WatchThread : public Watch {
     return fmt::format("rank {} on '{}'", rank, place(rank).host);
   }
 
-  // Returns a message of the executor. If there are several hosts, the result includes the rank's
+  // Returns `message`, which is from the executor. If there are several hosts, adds the rank's
   // host.
   std::string Named(int rank, const std::string& message) const;
   // Returns a description of a rank's current activity. Steps are counted from 1, including warm-up
@@ -152,7 +152,7 @@ class WatchThread : public Watch {
   // Returns whether this process was stopped (SIGSTOP) and has just continued. Heartbeats of other
   // ranks are then missing because of this process, and the other ranks have reported this process.
   bool WasStopped() const { return steady_clock::now() < woken_ + kDecisionTimeout; }
-  // Returns the time without heartbeats from a rank after which other ranks end.
+  // Returns the time after which other ranks end if a rank sends no heartbeats.
   virtual milliseconds Silence() const = 0;
 
   const std::map<int, LocalRank>& local() const { return local_; }
@@ -180,7 +180,7 @@ class WatchThread : public Watch {
   // Members that only the watch's thread uses.
   std::vector<Heartbeat> heartbeats_;  // [rank]
   Deadline progressed_;
-  Deadline woken_;  // when this process continued after a stop
+  Deadline woken_;  // time at which this process continued after a stop
   bool interrupted_ = false;
 
   std::thread thread_;

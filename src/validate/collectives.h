@@ -19,8 +19,8 @@
 // Compares every published measurement of a collective with a forecast for the same machine.
 //
 // Forecasts for a source use the profile of its GPU type. The source's fit points replace fit
-// points of other sources, as if measured for the profile. Held-back points are not used in
-// forecasts.
+// points of other sources, as if they had been measured for the profile. Forecasts do not use
+// held-back points.
 namespace stepcast::validate {
 
 enum class Role : std::uint8_t { kFit, kHeldBack, kUncertain };
@@ -51,7 +51,7 @@ struct CollectivePoint {
   Role role = Role::kFit;
   Time measured;
   Time forecast;
-  Time by_law;  // modeled, without measured curves
+  Time by_law;  // time of the cost model without measured curves
   std::string algorithm, protocol;
   int channels = 0;
   cost::Provenance provenance = cost::Provenance::kModelled;
@@ -105,8 +105,8 @@ struct CollectiveAccuracy {
 // Compares all calibration/collectives/*.yaml of the data root. Errors: the errors of the files.
 Result<CollectiveAccuracy> CompareCollectives();
 
-// Like CompareCollectives, but for `files`. If `own` is true, forecasts use the fit points of these
-// files. Otherwise, forecasts use only the fit points of profiles.
+// Like CompareCollectives, but for the measurements in `files`. If `own` is true, forecasts use the
+// fit points of these files. Otherwise, forecasts use only the fit points of profiles.
 Result<CollectiveAccuracy> CompareCurves(
     std::span<const std::shared_ptr<const calibration::CurveFile>> files, bool own);
 

@@ -43,7 +43,7 @@ struct Comparison {
   // copies by direction, and collectives by kind and group.
   std::vector<TimePair> kinds;
   BytesPair peak;
-  std::vector<OperationPair> largest;  // sorted by difference in duration; at most kLargest
+  std::vector<OperationPair> largest;  // the largest differences in duration; at most kLargest
 
   // Returns the error of the step time, (forecast - measured) / measured. Zero if forecast and
   // measurement are zero.

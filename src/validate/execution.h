@@ -13,8 +13,8 @@
 #include "src/runtime/job.h"
 #include "src/scenario/scenario.h"
 
-// Summarizes an execution: every rank's measurement, and the values of a forecast, computed from
-// the measurements.
+// Summarizes an execution: the measurement of every rank, and the same values as in a forecast,
+// computed from the measurements.
 namespace stepcast::validate {
 
 // The measurement of one rank.
@@ -41,10 +41,10 @@ struct Execution {
   std::vector<MeasuredStep> steps;
   std::size_t typical = 0;  // index in `steps`: the step with the median time
   Time shortest, longest;   // step times
-  int critical_rank = 0;    // the last rank to finish the typical step; if several, the lowest
-  // The values of the typical step on the critical rank; step_time is the median. Memory is the
-  // memory of the rank with the highest peak. at_peak is zero unless device and program count
-  // memory in the same way.
+  int critical_rank = 0;    // the lowest of the ranks that finish the typical step last
+  // The values of the typical step on the critical rank; step_time is the median. The memory values
+  // are from the rank with the highest peak. at_peak is zero unless device and program count memory
+  // in the same way.
   forecast::Forecast figures;
 
   const program::Program& program_of(const RankRun& rank) const { return programs[rank.program]; }

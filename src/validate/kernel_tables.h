@@ -12,19 +12,21 @@
 
 // Tables of measured kernels (CSV), in one folder per laboratory:
 //
-//   products/GPU.csv          m, n, k, then bf16_us and X_us with the cast of x, X_net_us without
-//                             it, for X = fp8 (a scale per tensor or row), fp8b (per block), nvfp4
-//   sustained/products.csv    gpu, m, n, k, type, us, by: products that ran for a second and more
+//   products/GPU.csv          GEMMs: m, n, k, bf16_us, and for X = fp8 (a scale per tensor or row),
+//                             fp8b (per block), nvfp4: X_us with the cast of x, X_net_us
+//                             without the cast
+//   sustained/products.csv    gpu, m, n, k, type, us, by: GEMMs that ran for at least a second
 //   attention/causal-GPU.csv  heads, kv_heads, head, window (0: none), batch, length, bf16_us,
 //                             bf16_by
 //   grouped/GPU.csv           hidden, inter, topk, experts, gated, tp, ep, tokens of all ep ranks,
-//                             X_even_us for X as above: a layer of experts on one rank, equal loads
+//                             X_even_us (X as in products/): a layer of experts on one rank,
+//                             with equal loads
 //   collectives/nccl.csv      gpu, release of NCCL, op, ranks on one node, bytes as in nccl-tests,
 //                             us
 //
 // Rows that training forecasts do not need are omitted: GEMMs with a dimension below 512 or a time
-// below 20 us, shorter layers of experts, and attention with head sizes other than 64, 128 and 256.
-// GEMM times are at most 1 ms, so the board's power limit does not affect them.
+// below 20 us, layers of experts below 20 us, and attention with head sizes other than 64, 128 and
+// 256. GEMM times are at most 1 ms, so the board's power limit does not affect them.
 namespace stepcast::validate {
 
 // Measured GEMMs, indexed by data type. On devices that support MXFP8, block-scaled FP8 counts as
@@ -44,10 +46,10 @@ struct KernelTables {
 Result<KernelTables> ReadKernelTables(const std::string& folder, const topology::Gpu& gpu,
                                       std::uint8_t flash);
 
-// Reads the measured collectives of NCCL on the GPU type, with one file per release. All points are
-// fit points; with `half`, every second point is held back instead. `topology` is the topology file
-// of a similar machine. Errors: the errors of ReadKernelTables. Empty if the folder does not
-// contain this table.
+// Reads the measured collectives of NCCL on the GPU type. The result has one CurveFile per NCCL
+// release. All points are fit points; with `half`, every second point is held back instead.
+// `topology` is the topology file of a similar machine. Errors: the errors of ReadKernelTables.
+// Empty if the folder does not contain this table.
 Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::string& folder,
                                                                 const topology::Gpu& gpu,
                                                                 const std::string& topology,

@@ -41,15 +41,16 @@ struct SimulatedRun {
 std::string ReasonOf(const Diagnostics& refusals);
 
 // Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps; the
-// extension (.csv, .yaml) decides. `scenario` and `set` apply to tables. Runs that a rule rejects,
-// and runs without a time, are not simulated. All other mistakes are errors. The result does not
-// depend on the number of threads.
+// extension (.csv, .yaml) decides. `scenario` and `set` apply only to tables. Runs that a rule
+// rejects, and runs without a measured time, are not simulated. All other mistakes are errors. The
+// result does not depend on the number of threads.
 Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
                                                const std::vector<std::string>& set);
 
-// Returns the step time, in seconds, of a baseline without simulation: the time at the fraction of
-// the peak rate that the most similar run in `known` achieved (calibration::LearnedRuns::Likeness).
-// No value if no known run uses the same GPU, or if the FLOPs of the step are unknown.
+// Returns the step time, in seconds, of a baseline without simulation. The baseline assumes the
+// fraction of the peak rate that the most similar run in `known` achieved
+// (calibration::LearnedRuns::Likeness). No value if no known run uses the same GPU, or if the FLOPs
+// of the step are unknown.
 std::optional<double> TimeByNearest(const SimulatedRun& run,
                                     const std::vector<const SimulatedRun*>& known);
 

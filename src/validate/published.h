@@ -33,8 +33,9 @@ struct AccuracyFigures {
   double median = 0;  // median of absolute errors; for an even number, the lower middle value
   double p90 = 0;     // smallest value that 90 % of absolute errors do not exceed
   double bias = 0;    // mean of signed errors
-  // Spearman's rank correlation of forecast and measured values. Equal values have their mean rank.
-  // Not set for fewer than three cases, or if all forecast or all measured values are equal.
+  // Spearman's rank correlation of forecast and measured values. Equal values share the mean of
+  // their ranks. Not set for fewer than three cases, or if all forecast or all measured values are
+  // equal.
   std::optional<double> rank_correlation;
 };
 
@@ -45,12 +46,13 @@ AccuracyFigures FiguresOf(const std::vector<Pair>& pairs);
 //
 // The most similar row has the same GPU type and the smallest distance. The distance is the sum of
 // squares of log2 of the ratios of parameters, sequence length, GPUs, micro-batch size and
-// micro-batches. Each difference in precision, recomputation or ZeRO stage adds 4 (two doublings).
-// Among equally similar rows, the first row is used. Candidates are the fit rows of the same source
-// or, if the source has no fit rows for the GPU, of all sources. A row is not compared with itself.
+// micro-batches. Each difference in precision, recomputation or ZeRO stage adds 4, as much as a
+// ratio of 4 (two doublings). Among equally similar rows, the first row is used. Candidates are the
+// fit rows of the same source or, if the source has no fit rows for the GPU, of all sources. A row
+// is not compared with itself.
 struct Rival {
   std::optional<Time> step_time;
-  // The baseline's step time if only rows with up to 64 GPUs are used.
+  // The baseline's step time if the most similar row must have at most kSmall GPUs.
   std::optional<Time> from_small;
 };
 inline constexpr int kSmall = 64;
@@ -60,8 +62,8 @@ struct MemoryOutcome {
   Bytes measured, forecast;
   std::optional<forecast::BytesRange>
       range;  // range of the forecast; not set if the profile has no residual
-  // The probability with which the forecast fits on a device with as much memory as the measured
-  // peak (FitProbability, forecast/uncertainty.h).
+  // The forecast's probability of fitting on a device with as much memory as the measured peak
+  // (FitProbability, forecast/uncertainty.h).
   double just_fits = 0;
 };
 
@@ -87,8 +89,9 @@ struct PublishedOutcome {
   Rival rival;
 };
 
-// A choice among plans of one source with the same model, sequence length, GPU type and number of
-// GPUs. `chosen` has the most forecast tokens per second; `best` was measured to be fastest.
+// A choice among the plans of one source that have the same model, sequence length, GPU type and
+// number of GPUs. `chosen` has the most forecast tokens per second; `best` was measured to be
+// fastest.
 struct PlanChoice {
   std::vector<std::size_t> outcomes;
   std::size_t chosen = 0;  // index in PublishedAccuracy::outcomes
@@ -107,19 +110,19 @@ struct Coverage {
 // The accuracy of ranges for unknown sources: each source's check rows are compared with the check
 // rows of all other sources. A source is weighted by the square root of its number of rows, because
 // errors within a source are correlated. A band that covers 90 % of the other sources' rows is too
-// narrow for a source unlike any of them. The level is therefore raised until 90 % of all rows are
-// inside.
+// narrow for a source unlike any of them. The coverage of the bands is therefore raised until 90 %
+// of all rows are within the bands.
 struct TransferError {
   std::size_t sources = 0;
   std::size_t cases = 0, inside = 0;  // `inside`: within the band of the other sources
   double half_width = 0;              // |measured / forecast - 1| is at most this value for 90 % of
                                       // all rows
-  double residual = 0;  // value for a profile's `source` or `memory` (forecast/uncertainty.h)
+  double residual = 0;  // the residual `source` or `memory` for profiles (forecast/uncertainty.h)
 };
 
 // The calibration of fit probabilities: the fraction of measured peaks that fit should be close to
 // the forecast probability. For each check row and each step of 1 % in a bin of probabilities, the
-// peak is compared with the device capacity that has this probability (FitProbability,
+// peak is compared with the device capacity that has this fit probability (FitProbability,
 // forecast/uncertainty.h).
 struct FitCalibration {
   double from = 0, to = 0;  // range of forecast probabilities
@@ -140,7 +143,7 @@ struct FitResidual {
 
 // Selects outcomes. A member that is not set selects all outcomes.
 struct Selection {
-  std::optional<std::size_t> source{};  // not set: all sources with measured times
+  std::optional<std::size_t> source{};  // not set: all sources that have measured times
   std::optional<scenario::Split> split{};
   std::optional<scenario::Quality> quality{};
   bool large = false;  // only cases with more than 64 GPUs
@@ -196,11 +199,11 @@ struct PublishedAccuracy {
 
   // Returns the targets for check rows:
   //   - each source's own limits;
-  //   - step times with a bias within 3 % and a rank correlation of at least 0.97;
-  //   - at most half of the baseline's mean error for sources with fit rows, and also above 64
-  //     GPUs;
+  //   - step times with a bias of at most 3 % and a rank correlation of at least 0.97;
+  //   - for sources with fit rows, at most half of the baseline's mean error of step times, and the
+  //     same for cases above 64 GPUs;
   //   - a mean memory error of at most 6 %;
-  //   - no case that ran although even the low end of its memory range does not fit.
+  //   - no case that ran, although even the low end of its forecast memory does not fit.
   std::vector<PublishedAim> Aims() const;
   bool MeetsAims() const;
 };

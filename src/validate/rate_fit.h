@@ -39,18 +39,18 @@ struct MeasuredExperts {
   double bytes = 0;         // memory traffic of the other kernels
   double choices = 0;       // number of pairs of a token and one of its experts
   double microseconds = 0;  // positive
-  std::string shape;        // as in MeasuredKernel
+  std::string shape;        // identifies rows that are fitted or checked together
 };
 
-// Returns the half to which a shape belongs, 0 or 1, for fits to one half and checks with the other
-// half. The half of a shape is the same in all tables.
+// Returns the half to which a shape belongs, 0 or 1, so that rates can be fitted to one half and
+// checked with the other half. The half of a shape is the same in all tables.
 int HalfOf(std::string_view shape);
 
 // The errors of forecasts of `rows` rows, as fractions of the measured time.
 struct RateErrors {
   std::size_t rows = 0;
   double mean = 0;  // mean of absolute errors
-  double bias = 0;  // mean of signed errors; above zero: forecasts are too slow
+  double bias = 0;  // mean of signed errors; above zero: forecast times are too long
 };
 
 // Returns the errors of forecasts that use `costs`, at a power limit of `limit_watts` watts (0: at
@@ -85,8 +85,8 @@ double FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gp
 
 // Fits the additional power, in watts, of a device that computes GEMMs of `type`, compared with an
 // idle device (PowerDraw::of_type). The fit uses the slowdown of long runs of GEMMs at the device's
-// power limit. The library of the kernels does not matter. The forecast replaces a missing time at
-// full clock.
+// power limit. The kernels may be from any library. If a row has no time at full clock, the
+// forecast time is used.
 double FitWatts(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                 calibration::KernelCosts costs, DataType type);
 

@@ -11,7 +11,7 @@
 
 // Explains why a measured step takes longer than its forecast. Every instant of both steps is
 // assigned to one cause, by the activity of device and host. A cause explains the difference
-// between its times in the two steps. Idle time without a known reason is the remainder.
+// between the cause's times in the two steps. Idle time without a known reason is the remainder.
 namespace stepcast::validate {
 
 // The activity of an operation on a stream. kMessage: the operation is a send or a receive.
@@ -31,8 +31,8 @@ struct StepEvent {
   std::string name{};              // name of a kernel; for communication, its axis: "data"
   std::string members{};           // ranks of the communication's group, as text
   Bytes bytes{};                   // size of the communication
-  int step = 0;                    // launched this many steps after the described step
-  Time begin{}, end{};             // communication begins when its stream reaches it
+  int step = 0;                    // step of the launch, relative to the described step
+  Time begin{}, end{};             // communication begins when the stream reaches it
   std::optional<Time> launched{};  // when the host submitted the operation; not set: assumed
                                    // to be early enough
   // The duration of the last part of communication, in which data is transferred. Before this part,
@@ -71,13 +71,13 @@ enum class CauseKind : std::uint8_t {
   kPipelineBubble,   // waiting for the peer of a message
   kLaunches,         // the device waits for the host to launch
   kDataLoading,      // the device waits while the host loads data
-  kAllocatorFlushes  // the device waits while the host allocates or frees its memory
+  kAllocatorFlushes  // the device waits while the host allocates or frees device memory
 };
 const char* Name(CauseKind kind);  // "products", "exposed communication", "launches", ...
 
 struct Cause {
   CauseKind kind = CauseKind::kProducts;
-  std::string axis{};  // kCommunication
+  std::string axis{};  // set only for kCommunication
   Time forecast{}, measured{};
   std::int64_t forecast_calls = 0, measured_calls = 0;  // numbers of kernels or communication
                                                         // operations
@@ -95,16 +95,16 @@ struct StepCauses {
   int rank = 0;           // the rank whose step is described
   std::size_t ranks = 1;  // number of traced ranks
   Time forecast{}, measured{};
-  // The causes of the difference, largest first. The differences of all causes, the remainder and
-  // `learned` add up to the difference of the steps.
+  // The causes of the difference between the steps, largest cause first. The differences of all
+  // causes, the remainder and `learned` add up to the difference of the steps.
   std::vector<Cause> causes{};
   // The time that the correction by measured runs adds to the forecast. No trace contains this
   // time.
   Time learned{};
   Time remainder{};  // difference of idle times that no event explains
-  // The rank for which other ranks wait: the described rank. Set only if imbalance is a cause.
+  // The described rank, if other ranks wait for this rank. Set only if imbalance is a cause.
   std::optional<int> slowest_rank{};
-  // The kernels of the largest cause that consists of kernels, at most kKernelsNamed.
+  // The kernels of the largest cause that consists of kernels. At most kKernelsNamed kernels.
   std::vector<KernelSum> kernels{};
   std::vector<std::string> notes{};
   Time difference() const { return measured - forecast; }
@@ -119,10 +119,11 @@ RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 // the duration of the shortest message with the same axis and bytes.
 void MarkTransfers(std::vector<RankStep>& ranks);
 
-// Finds the causes of the difference for the rank that waits least for other ranks. The rank is
-// chosen among the measured ranks of the forecast's critical class or, if this class was not
-// measured, among all. If this rank's kernels take longer than the median rank's, the excess is
-// imbalance. `measured` must not be empty.
+// Finds the causes of the difference between the measured and the forecast step. Both are steps of
+// the rank that waits least for other ranks. The rank is chosen among the measured ranks of the
+// forecast's critical class or, if this class was not measured, among all measured ranks. If this
+// rank's kernels take longer than the kernels of the median rank, the excess is imbalance.
+// `measured` must not be empty.
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured);
 
 // Returns the causes of the difference between two steps of one rank, both with marked transfers.

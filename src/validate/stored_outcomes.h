@@ -5,8 +5,8 @@
 #include "src/base/diagnostic.h"
 #include "src/validate/published.h"
 
-// The stored comparison with published steps, which a release contains. `validate published` reads
-// this comparison instead of simulating two thousand steps.
+// The stored comparison of forecasts with published steps. Releases contain this comparison.
+// `validate published` reads this comparison instead of simulating two thousand steps.
 namespace stepcast::validate {
 
 // The file in the data root that contains the outcomes of all cases.
@@ -17,8 +17,7 @@ inline constexpr const char* kStoredOutcomes = "calibration/published/outcomes.c
 std::string StoredOutcomesText(const PublishedAccuracy& accuracy);
 
 // Reads the stored outcomes of all cases, or of the cases of one `source`. Errors: the errors of
-// the files; command.no-source; published.not-stored, if a case of the data root is missing in the
-// file.
+// the files; command.no-source; published.not-stored (the file lacks a case of the data root).
 Result<PublishedAccuracy> ReadStoredOutcomes(const std::string& source);
 
 }  // namespace stepcast::validate

@@ -18,7 +18,8 @@ namespace stepcast::validate {
 
 // Plain data parallelism, computed by a few loops. Every rank has all parameters, gradients of all
 // ranks and micro-batches are averaged in double precision, and one function updates the
-// parameters. A scenario's step program must compute the same values, independent of its sharding.
+// parameters. A scenario's step program must compute the same values, independent of the program's
+// sharding.
 
 enum class Gradients : std::uint8_t { kSmallIntegers, kQuadratic };
 
@@ -42,7 +43,7 @@ runtime::Attempt<std::string> ReadWeights(const program::Program& program, runti
 
 struct TrainingCheck {
   std::int64_t elements = 0;  // number of the model's elements
-  std::int64_t compared = 0;  // number of compared values, on all ranks together
+  std::int64_t compared = 0;  // number of compared values on all ranks
   // The largest allowed difference. Zero (bitwise equality) requires that ranks times micro-batches
   // is a power of two of at most 64, because averages are then exact. Otherwise, rounding changes
   // gradients that are computed from bits, and the bound is twice the maximum distance by which the
@@ -51,13 +52,13 @@ struct TrainingCheck {
   std::int64_t wrong = 0;  // number of values that differ by more than the bound
   double furthest = 0;     // largest difference
   std::string example;     // the first wrong value: rank, element, value and expected value
-  std::string missing;     // elements that no rank has; may be empty
+  std::string missing;     // elements of the model that no rank has; may be empty
 
   bool right() const { return wrong == 0 && missing.empty(); }
 };
 
-// Checks an executed training. `weights` has the results of ReadWeights, indexed by rank. `steps`
-// is the number of executed steps, including warm-up.
+// Checks an executed training. `weights` contains the results of ReadWeights, indexed by rank.
+// `steps` is the number of executed steps, including warm-up.
 runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario,
                                               const std::vector<std::string>& weights, int steps,
                                               std::uint64_t seed);

@@ -24,8 +24,7 @@ struct AttentionForward {
 struct AttentionBackward {
   const void *queries = nullptr, *keys = nullptr, *values = nullptr, *output_gradient = nullptr;
   const float* log_sum_exp = nullptr;
-  const float* row_sums = nullptr;     // [heads, sequence]: row sums of the output times its
-                                       // gradient
+  const float* row_sums = nullptr;  // [heads, sequence]: row sums of output times output gradient
   float* query_accumulator = nullptr;  // [heads, sequence, head size]; overwritten
   void *query_gradient = nullptr, *key_gradient = nullptr, *value_gradient = nullptr;
 };

@@ -24,13 +24,13 @@
 
 namespace stepcast::runtime::cuda {
 
-// NCCL communicators that remain connected between programs, because connecting can take seconds,
-// and a calibration runs hundreds of programs on the same few groups.
+// NCCL communicators that remain connected between programs. Connecting can take seconds, and a
+// calibration runs hundreds of programs on the same few groups.
 
-// Aborts communicators of this process without waiting for other ranks, all in one NCCL group. If
-// communicators were aborted one by one, an abort could wait for another communicator's kernel,
-// which waits for another rank (PyTorch issue 119797). NCCL before 2.22 does not support aborts in
-// a group.
+// Aborts communicators of this process without waiting for other ranks. All aborts are in one NCCL
+// group call. If communicators were aborted one by one, an abort could wait for another
+// communicator's kernel, which waits for another rank (PyTorch issue 119797). NCCL before 2.22 does
+// not support aborts in a group call.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
 // The communicators that no program currently uses. Thread-safe.
@@ -39,7 +39,7 @@ class CommunicatorCache {
   struct Key {
     int rank = 0;            // rank in the job that owns the communicator
     std::vector<int> ranks;  // members of the group
-    int copy = 0;            // distinguishes communicators of one program with the same group
+    int copy = 0;            // index among a program's communicators with this group
     friend bool operator<(const Key& a, const Key& b) {
       return std::tie(a.rank, a.ranks, a.copy) < std::tie(b.rank, b.ranks, b.copy);
     }
@@ -61,9 +61,9 @@ class CommunicatorCache {
   std::map<Key, ncclComm_t> communicators_;
 };
 
-// A program's communicators as NCCL communicators of the current device, including groups of one
-// rank. The communicators come from a cache; the destructor returns them to the cache unless a
-// failure occurred.
+// A program's communicators as NCCL communicators of the current device. Groups of one rank also
+// have communicators. The communicators come from a cache; the destructor returns them to the cache
+// unless a failure occurred.
 
 class Communicators {
  public:
@@ -116,9 +116,9 @@ ncclDataType_t NcclType(DataType type);
 
 // Checks collectives with numbers whose sums are known.
 
-// Runs the collective on a few thousand numbers and waits for it. If the result is wrong, returns a
-// Failure with the name of the collective. Does not check fp8. All ranks of the collective's group
-// call this function together.
+// Runs the collective on a few thousand numbers, and waits for its end. If the result is wrong,
+// returns a Failure with the name of the collective. Does not check fp8. All ranks of the
+// collective's group call this function together.
 Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);
@@ -149,7 +149,7 @@ struct CollectiveOperands {
 
 // Returns the source and target addresses of each part of a collective (one part for each effect),
 // and the conversions before and after the collective. `at` maps elements to their address.
-// `staging` has Work::staging bytes (launch_plan.h).
+// `staging` is the address of the staging space (Work::staging, launch_plan.h).
 CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_t ranks,
                               std::span<const program::Effect> effects,
                               const std::function<std::byte*(const program::Elements&)>& at,

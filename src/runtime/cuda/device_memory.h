@@ -26,8 +26,8 @@ namespace stepcast::runtime::cuda {
 // A caching allocator with the rules of PyTorch's allocator (c10/cuda/CUDACachingAllocator.cpp).
 // Memory comes from the device in segments, which are divided into blocks. A released block goes to
 // the free list of the stream on which it was allocated, so that later steps need no device
-// allocations. The host can reuse a released block at once, because later work on the same stream
-// runs later.
+// allocations. The host can reuse a released block at once, because new work on the same stream
+// runs after the earlier work.
 
 // A source of segments: cudaMalloc, or a fake in tests.
 class Segments {
@@ -46,7 +46,7 @@ class CachingPool {
   ~CachingPool();
 
   // Allocates a block. Returns nullptr if the device has no memory left, even after unused segments
-  // were freed. Addresses are aligned to 512 bytes if the segments are.
+  // were freed. Addresses are aligned to 512 bytes if the segments are aligned to 512 bytes.
   std::byte* Allocate(Bytes size, std::uint16_t stream);
   // Returns `block`, which must come from Allocate, to the free list of its stream.
   void Release(std::byte* block);
@@ -83,7 +83,7 @@ class DeviceMemory {
  public:
   // Creates the memory of a program's buffers. `streams` are in the order of Program::streams.
   // `streams` and the program must outlive the result. `limit` is the largest total size of
-  // buffers; zero stands for the size of the GPU's memory.
+  // buffers; zero means the size of the GPU's memory.
   static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
                                                      std::span<const cudaStream_t> streams,
                                                      bool pool, Bytes limit);
@@ -144,7 +144,7 @@ class DeviceMemory {
   CudaSegments segments_;
   CachingPool cache_{segments_};
   cudaMemPool_t pool_ = nullptr;           // nullptr: all memory comes from cache_
-  cudaStream_t release_stream_ = nullptr;  // releases memory that several streams used
+  cudaStream_t release_stream_ = nullptr;  // stream that releases memory that several streams used
   std::vector<Waiting> waiting_;
   std::vector<cudaEvent_t> free_events_;
   bool capturing_ = false;

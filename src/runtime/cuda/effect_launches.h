@@ -51,7 +51,7 @@ class EffectLaunches {
 
  private:
   explicit EffectLaunches(const Setting& setting) : setting_(setting) {}
-  // Each of these functions converts an effect to the arguments of its kernel.
+  // Each of these functions converts an effect to the arguments of the effect's kernel.
   GradientWork GradientWorkOf(const program::Effect& effect) const;
   MoveWork MoveWorkOf(const program::Effect& effect) const;
   UpdateWork UpdateWorkOf(const program::Effect& effect) const;

@@ -47,8 +47,7 @@ struct GradientWork {
   std::int64_t elements = 0, first_element = 0;
   float scale = 1;
   bool add = false;
-  const std::uint32_t* seed = nullptr;  // seed of small integers; null: determined by origin and
-                                        // step
+  const std::uint32_t* seed = nullptr;  // seed of small integers; null: from origin and step
 };
 // The rule that computes gradients, and the rank and micro-batch of the gradients. The gradients
 // also depend on the parameters and, with kSmallIntegers, on the step or on GradientWork::seed.
@@ -87,7 +86,8 @@ struct UpdateWork {
   std::int64_t elements = 0, state_stride = 0;
 };
 // Launches updates of parameters. `types` has the parameters' type as the target and the gradients'
-// type as the source. `states` is FP32 or the parameters' type (values::UpdateElement).
+// type as the source. `states` is the type of the optimizer states: FP32 or the parameters' type
+// (values::UpdateElement).
 cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, DataType states,
                           bool adamw, const StepSource& step, cudaStream_t stream);
 

@@ -40,8 +40,8 @@ namespace stepcast::runtime::cuda {
 // GPU during loading. During a collective, this wait could cause a deadlock, because another rank
 // may wait for this rank (CUDA C++ Programming Guide, "Lazy Loading").
 //
-// A step can be captured and replayed as a CUDA graph. The graph contains no waits of the host and
-// no waits for events of the previous step, because replays run one after another. After a capture,
+// A step can be captured and replayed as a CUDA graph. The graph contains no host waits and no
+// waits for events of the previous step, because replays run one after another. After a capture,
 // only Replay, Synchronise, TakeTimes, Read and queries may be called (step_graph.h).
 //
 // While the host waits, it polls NCCL. If a communicator reports an error, the wait ends with a
@@ -77,13 +77,13 @@ class GpuDevice final : public runtime::Device {
  private:
   using HostClock = std::chrono::steady_clock;
 
-  // Whether an event was recorded and, if so, whether it is part of the graph that is being
+  // Whether an event was recorded and, if so, whether the event is part of the graph that is being
   // captured.
   enum class Mark : std::uint8_t { kNone, kRecorded, kCaptured };
 
   struct CommunicatorOrder {
-    cudaEvent_t done = nullptr;  // completion of the last collective
-    std::uint16_t stream = 0;    // stream on which it was issued
+    cudaEvent_t done = nullptr;  // recorded after the last collective
+    std::uint16_t stream = 0;    // stream of the last collective
     Mark mark = Mark::kNone;
   };
   GpuDevice(const program::Program& program, int rank, int ordinal, const DeviceOptions& options);
@@ -123,14 +123,14 @@ class GpuDevice final : public runtime::Device {
   std::vector<cudaEvent_t> events_;  // events of the program
   std::vector<Mark> marks_;
   std::unique_ptr<DeviceMemory> memory_;
-  std::vector<std::vector<program::StatePart>> state_;  // [buffer]; emptied when written
+  std::vector<std::vector<program::StatePart>> state_;  // [buffer]; emptied after initialization
   std::unique_ptr<Products> products_;
   std::unique_ptr<Communicators> communicators_;
   std::vector<CommunicatorOrder> orders_;
 
   std::unique_ptr<OperandArenas> arenas_;
   std::unique_ptr<EffectLaunches> effects_;
-  std::uint64_t* stamps_ = nullptr;    // device memory, one for each stream
+  std::uint64_t* stamps_ = nullptr;    // time stamps in device memory, one for each stream
   StepValues* step_values_ = nullptr;  // device memory, for graphs
 
   StepValues step_;  // values of the step that is being issued

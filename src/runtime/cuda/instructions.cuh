@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-// Instructions that kernels use as PTX, because CUDA C++ has no functions for them. In tests on the
+// PTX instructions for kernels. CUDA C++ has no functions for these instructions. In tests on the
 // CPU, without nvcc, tests/emulated_gpu defines these instructions.
 #ifndef __CUDACC__
 #include <emulated_instructions.h>
@@ -32,8 +32,9 @@ __device__ inline std::uint64_t GlobalTimer() {
 // lane l.
 
 // c += a b for a [16, 16], b [16, 8] and c [16, 8]:
-//   a[0], a[2]  row g, columns 2 t and 2 t + 1, then those 8 further;  a[1], a[3]  row g + 8
-//   b[0], b[1]  rows 2 t and 2 t + 1, then those 8 further, column g
+//   a[0], a[2]  row g, columns 2 t and 2 t + 1, columns 2 t + 8 and 2 t + 9
+//   a[1], a[3]  row g + 8, the same columns as a[0], a[2]
+//   b[0], b[1]  column g, rows 2 t and 2 t + 1, rows 2 t + 8 and 2 t + 9
 //   c[0..1]     row g, columns 2 t and 2 t + 1;  c[2..3]  row g + 8
 template <typename T>
 __device__ inline void MultiplyAdd(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
@@ -61,7 +62,7 @@ __device__ inline void MultiplyAdd<__half>(float (&c)[4], const std::uint32_t (&
 
 // Loads four 8 x 8 matrices of 16-bit numbers from shared memory. Lanes 8 i to 8 i + 7 pass the
 // addresses of the rows of matrix i. Every lane receives row g, columns 2 t and 2 t + 1 of each
-// matrix. If transposed, it receives column g, rows 2 t and 2 t + 1.
+// matrix. If kTransposed, every lane receives column g, rows 2 t and 2 t + 1.
 template <bool kTransposed>
 __device__ inline void LoadMatrices(std::uint32_t (&to)[4], const void* row) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));

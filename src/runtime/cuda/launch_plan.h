@@ -17,8 +17,8 @@
 //
 // Effects work on the program's buffers. All other work uses synthetic operands: it reads from an
 // arena of random numbers (one per data type) and writes to another arena (one per stream).
-// Operations use successive parts of the arenas, so that operands come from memory and not from the
-// cache if an arena is larger than the cache.
+// Operations use successive parts of the arenas. If an arena is larger than the cache, operands
+// therefore come from memory, not from the cache.
 namespace stepcast::runtime::cuda {
 
 // A batched GEMM: `batch` results with the shape [m, n]. Equal GEMMs of a program share one entry.
@@ -58,7 +58,7 @@ struct EffectBatch {
 struct Work {
   program::Index product = program::kNone;
   int times = 1;                                   // number of times that the GEMM runs
-  program::Index product_effect = program::kNone;  // the gradient that the GEMM writes
+  program::Index product_effect = program::kNone;  // index of the gradient that the GEMM writes
   program::Index attention = program::kNone;       // index of a fused attention core
   // The bytes that a memory-bound kernel reads and writes in addition to its effects.
   Bytes read, written;
@@ -66,15 +66,15 @@ struct Work {
   // other work uses the arena of type `LaunchPlan::traffic_type`.
   Bytes first_operand, second_operand;
   Bytes output;  // offset in the stream's arena
-  // The offset of a collective's staging space in the stream's arena, only if effects are stored in
-  // another type than the collective's. The staging space contains the sent and received data,
-  // effect by effect. Each part has the size of program::PartsOf and starts at a multiple of 256
-  // bytes.
+  // The offset of a collective's staging space in the stream's arena. Set only if effects are
+  // stored in a type other than the collective's type. The staging space contains the sent and
+  // received data, effect by effect. Each part has the size of program::PartsOf and starts at a
+  // multiple of 256 bytes.
   Bytes staging;
   // The effects of the operation are LaunchPlan::batches[first_batch, last_batch). The batches
   // include neither the effect that a GEMM writes nor the parts of a collective. A collective
-  // communicates before the batches from `batches_behind` on; other operations execute all batches
-  // at once.
+  // executes the batches before `batches_behind`, communicates, and then executes the other
+  // batches. Other operations execute all batches at once.
   program::Index first_batch = 0, batches_behind = 0, last_batch = 0;
 };
 
@@ -87,8 +87,8 @@ struct LaunchPlan {
   std::array<Bytes, kDataTypeCount> inputs{};  // sizes of the arenas that kernels read, by data
                                                // type
   std::vector<Bytes> outputs;                  // sizes of the arenas that kernels write, by stream
-  std::vector<bool> multiplies;                // [stream]: whether GEMMs run on it
-  Bytes host;                                  // the largest copy from or to the host
+  std::vector<bool> multiplies;                // [stream]: whether GEMMs run on the stream
+  Bytes host;                                  // size of the largest copy from or to the host
 };
 
 // The limit of an arena's size, unless one operand is larger. An arena has space for all operands
@@ -102,8 +102,8 @@ LaunchPlan MakeLaunchPlan(const program::Program& program, GradientRule gradient
 // Rounds a size up to the alignment of operands in arenas.
 Bytes AlignedInArena(Bytes size);
 
-// InputOf returns the total size of all operands that are read, OutputOf of all operands that are
-// written. Each operand starts at a multiple of 256 bytes.
+// InputOf returns the total size of the operands that attention reads. OutputOf returns the total
+// size of the operands that attention writes. Each operand starts at a multiple of 256 bytes.
 Bytes InputOf(const Attention& attention);
 Bytes OutputOf(const Attention& attention);
 

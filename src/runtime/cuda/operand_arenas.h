@@ -40,8 +40,8 @@ class OperandArenas {
   }
   std::byte* output(std::uint16_t stream) const { return outputs_[stream].At(step_, least_); }
 
-  std::byte* workspace(std::uint16_t stream) const { return workspaces_[stream]; }  // of GEMMs
-  std::byte* host() const { return host_; }                                         // pinned
+  std::byte* workspace(std::uint16_t stream) const { return workspaces_[stream]; }  // for GEMMs
+  std::byte* host() const { return host_; }  // pinned host memory
   // Returns the size of all arenas on the device.
   Bytes size() const { return size_; }
 
@@ -63,7 +63,7 @@ class OperandArenas {
 
   std::vector<Arena> inputs_;           // [data type]
   std::vector<Arena> outputs_;          // [stream]
-  std::vector<std::byte*> workspaces_;  // [stream]; nullptr if no GEMMs run on it
+  std::vector<std::byte*> workspaces_;  // [stream]; nullptr if no GEMMs run on the stream
   std::byte* host_ = nullptr;
   std::vector<std::byte*> allocated_;
   Bytes least_;

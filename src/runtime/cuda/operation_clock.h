@@ -13,8 +13,8 @@
 
 // Measures with CUDA events when operations begin and end on a GPU (resolution: half a
 // microsecond). Time zero is an event recorded when the clock was created. SetAnchor aligns host
-// and device clocks to within a few microseconds; between anchors they may drift by a few parts per
-// million.
+// and device clocks to within a few microseconds; between anchors, the clocks may drift apart by a
+// few parts per million.
 //
 // Every operation has an event before it and an event after it. Two consecutive operations share
 // the event between them if no wait is between the operations, and if the stream has not reached
@@ -62,9 +62,9 @@ class OperationClock {
   // Sets the object in which progress is reported. Null: progress is not reported.
   void ReportTo(Progress* progress) { progress_ = progress; }
 
-  // Between BeginCapture and EndCapture, operations become part of a graph, whose events record
-  // times at every replay. EndCapture returns the operations in the order of issue. Collect reads
-  // an operation's times from a completed replay.
+  // Between BeginCapture and EndCapture, operations become part of a graph. The graph's events
+  // record times at every replay. EndCapture returns the operations in the order of issue. Collect
+  // reads an operation's times from a completed replay.
   void BeginCapture() { capturing_ = true; }
   std::vector<Timed> EndCapture();
   Attempt<void> Collect(const Timed& timed);

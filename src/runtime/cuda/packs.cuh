@@ -17,8 +17,9 @@ struct alignas(sizeof(T) * kElements) Pack {
 inline constexpr int kThreads = 256;
 inline constexpr int kPack = 4;  // elements; 16 bytes in FP32
 
-// Returns a number of blocks with which each thread has one item, but at most several times the
-// number of blocks that a GPU runs at once. With this maximum, threads loop over items.
+// Returns the number of blocks with which each thread processes one item. The result is limited to
+// several times the number of blocks that a GPU runs at once. At the limit, threads loop over
+// items.
 inline unsigned BlocksFor(std::int64_t items) {
   constexpr std::int64_t kMostBlocks = 8192;
   return static_cast<unsigned>(
@@ -42,9 +43,9 @@ struct Share {
   std::int64_t first, stride;
 };
 
-// Calls `body(count, i)` for all elements of the share, with the `count` elements that start with
-// element i. If `packed`, `count` is kPack, except for the last, incomplete pack. Otherwise, it is
-// 1.
+// Calls `body(count, i)` for all elements of the share. Each call processes `count` elements,
+// starting with element i. If `packed`, `count` is kPack for complete packs. In all other cases,
+// `count` is 1.
 template <typename Body>
 __device__ void ForPacks(Share share, std::int64_t elements, bool packed, const Body& body) {
   const std::int64_t packs = packed ? elements / kPack : 0;

@@ -26,11 +26,11 @@ namespace stepcast::runtime::host {
 // The work of an operation, in order:
 //   kernels of layer lists: the effects; then a sleep until the given time is over
 //   GEMMs: the GEMMs; then the effects
-//   attention: the attention; then the effects
+//   attention: the attention core; then the effects
 //   memory-bound and optimizer kernels, copies: the effects; then the remaining bytes
 //   collectives: the effects, which include the collective; without effects, a collective of the
 //     same size on scratch memory
-//   exchanges: messages from and to the buffers of the instruction's uses
+//   exchanges: messages from and to the buffers that the instruction uses
 class HostDevice : public Device {
  public:
   // Creates the device. All ranks of the job call this function together.
@@ -80,9 +80,9 @@ class HostDevice : public Device {
   Clock clock_;
   std::unique_ptr<Transport> transport_;
   KernelWork work_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;  // indexed like the program's
-  std::vector<Position> events_;                              // latest record of each event
-  std::vector<std::vector<program::StatePart>> state_;        // [buffer]; emptied when written
+  std::vector<std::unique_ptr<Communicator>> communicators_;  // indexed like Program::communicators
+  std::vector<Position> events_;                        // position of each event's latest record
+  std::vector<std::vector<program::StatePart>> state_;  // [buffer]; emptied after initialization
   std::uint64_t wait_calls_ = 0;
   std::optional<Streams> streams_;
   std::optional<MemoryPool> pool_;

@@ -16,8 +16,8 @@
 namespace stepcast::runtime::host {
 
 // A program's communicator on one rank. A communicator runs collectives and exchanges in host
-// order, whatever their streams. The host thread draws a numbered ticket for each operation, and
-// the operation's stream waits until it is the ticket's turn.
+// order, independent of their streams. The host thread draws a numbered ticket for each operation,
+// and the operation's stream waits until it is the ticket's turn.
 class Communicator {
  public:
   Communicator(std::unique_ptr<Channel> channel, int members);
@@ -32,7 +32,7 @@ class Communicator {
   // Waits for the turn of the ticket. Returns false if the communicator was closed.
   bool AwaitTurn(std::uint64_t ticket);
   // Runs a collective. Call this function during the turn of the ticket. If a side's type differs
-  // from the collective's type, the values are converted in memory of the communicator. `elements`
+  // from the collective's type, the values are converted in the communicator's memory. `elements`
   // is the number of elements of the full collective.
   Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
                     Side target);

@@ -14,8 +14,8 @@
 //   GEMMs: OpenBLAS GEMMs of the kernel's shape; the GEMMs of a batch run one by one
 //   attention: GEMMs of blocks, with the same number of floating-point operations
 //   memory-bound: reads and writes of the same number of bytes
-// The CPU computes in FP32 for every data type, so a bf16 GEMM reads and writes twice its bytes.
-// Memory-bound kernels read and write their stated number of bytes.
+// The CPU computes in FP32 for every data type, so a GEMM reads and writes twice as many bytes as
+// in bf16. Memory-bound kernels read and write their stated number of bytes.
 namespace stepcast::runtime::host {
 
 // GEMMs with OpenBLAS, which is loaded at first use. OpenBLAS selects its kernels by CPU model when
@@ -23,9 +23,9 @@ namespace stepcast::runtime::host {
 // OPENBLAS_CORETYPE is set, Load therefore selects kernels by the CPU's features.
 class Blas {
  public:
-  // Returns the library, with one thread per call. Fails if OpenBLAS is not installed. The first
-  // call may change the environment, so it must precede the creation of other threads. Later calls
-  // are thread-safe.
+  // Returns the library, which uses one thread per call. Fails if OpenBLAS is not installed. The
+  // first call may change the environment, so it must precede the creation of other threads. Later
+  // calls are thread-safe.
   static Attempt<const Blas*> Load();
 
   // Computes c = a b, where all matrices are row-major and dense: a is m x k, b is k x n.

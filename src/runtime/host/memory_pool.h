@@ -27,9 +27,9 @@ std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed);
 // pool.
 class MemoryPool {
  public:
-  // Functions that return the number of finished and of issued operations of a stream. A buffer
-  // that another stream used is free when that stream has finished the operations queued at the
-  // release.
+  // Functions that return a stream's number of finished operations and of issued operations. If
+  // another stream used a buffer, the buffer is free when this stream has finished the operations
+  // that were queued at the release.
   struct StreamPositions {
     std::function<std::uint64_t(std::uint16_t stream)> finished;
     std::function<std::uint64_t(std::uint16_t stream)> issued;
@@ -44,7 +44,7 @@ class MemoryPool {
 
   enum class Refusal { kLimit, kSystem };
   // Allocates the buffer, or returns the reason why this is impossible. Before a refusal, the
-  // function calls `wait`, which waits for the streams, and returns unused cached memory to the
+  // function waits for the streams by calling `wait`, and then returns unused cached memory to the
   // system.
   std::optional<Refusal> Allocate(program::Index buffer, std::uint16_t stream,
                                   const std::function<void()>& wait);

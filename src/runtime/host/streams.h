@@ -24,7 +24,7 @@ struct Position {
 };
 
 // Streams on CPUs. Each stream is a thread that runs its queue in order. Idle and waiting threads
-// sleep. Only the host thread may issue or wait.
+// sleep. Only the host thread may issue work and wait for work.
 //
 // After a failure, all queues are emptied at once, so that no thread waits forever.
 class Streams {
@@ -57,7 +57,7 @@ class Streams {
 
   // Returns the first failure of any work, or no value.
   std::optional<Failure> failure() const;
-  // Drops work that has not begun, like a failure.
+  // Drops work that has not begun, as after a failure.
   void Stop();
 
   // Returns the operations that ran since the last call, ordered by end and then by issue.

@@ -43,12 +43,12 @@ class Channel {
   virtual ~Channel() = default;
 
   // Runs this rank's part of a collective. Returns when this rank may use its buffers again.
-  // Members call this function in the same order, one collective at a time. Sums of integers that
-  // the type represents exactly are exact. Other sums may be rounded after each addition.
+  // Members call this function in the same order, one collective at a time. Sums of integers are
+  // exact if the type can represent these sums. Other sums may be rounded after each addition.
   virtual Attempt<void> Run(const CollectiveCall& call) = 0;
-  // Sends and receives all messages concurrently, and returns when all have arrived. The k-th send
-  // from member A to member B matches B's k-th receive from A. If their sizes differ, at least one
-  // end gets a Failure. Messages from a member to itself are also matched in order.
+  // Sends and receives all messages concurrently, and returns when all messages have arrived. The
+  // k-th send from member A to member B matches B's k-th receive from A. If the two sizes differ,
+  // at least one end gets a Failure. Messages from a member to itself are also matched in order.
   virtual Attempt<void> Exchange(std::span<const MessageCall> messages) = 0;
 };
 

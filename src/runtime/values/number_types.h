@@ -136,8 +136,8 @@ STEPCAST_HOST_DEVICE inline float AddScaled(float target, float scale, float sou
   return Add(target, Multiply(scale, source));
 }
 
-// Calls `function` with a value of the storage type: float, Bf16 or Fp16. Values that are stored in
-// 8 bits or fewer have no data flow.
+// Calls `function` with a value of the storage type: float, Bf16 or Fp16. Programs have no data
+// flow for values that are stored in 8 bits or fewer.
 template <typename Function>
 decltype(auto) WithStorageType(DataType type, Function&& function) {
   switch (type) {

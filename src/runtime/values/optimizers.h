@@ -76,9 +76,10 @@ STEPCAST_HOST_DEVICE inline float Updated(const Sgd& optimizer, float parameter,
   return Add(parameter, -Multiply(optimizer.learning_rate, moments[0]));
 }
 
-// Updates element `i` of an array of parameters. `states` contains arrays of `stride` elements: the
-// moments, if their type is the parameters' type. If the types differ, the states are FP32, the
-// first array is the master copy, and the parameters are rounded values of the master copy.
+// Updates element `i` of an array of parameters. `states` contains arrays of `stride` elements. If
+// the states have the parameters' type, the arrays are the moments. If the types differ, the states
+// are FP32, and the first array is the master copy. The parameters are then rounded values of the
+// master copy.
 template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 STEPCAST_HOST_DEVICE inline void UpdateElement(const Optimizer& optimizer, Parameter* parameters,
                                                const Gradient* gradients, State* states,

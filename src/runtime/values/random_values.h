@@ -5,8 +5,8 @@
 #include "src/runtime/values/number_types.h"
 
 // Pseudo-random values that depend only on a seed and an index. Every rank and backend computes the
-// same values, for any part and in any order. Only 32-bit operations are used, so loops can be
-// vectorized.
+// same values, for any part of the values and in any order. Only 32-bit operations are used, so
+// loops can be vectorized.
 namespace stepcast::runtime::values {
 
 // Mixes 32 bits bijectively (C. Wellons, "Prospecting for hash functions", 2018, lowbias32).
