@@ -19,7 +19,7 @@ namespace stepcast {
 // process, a line on stderr states what the command waits for.
 
 // Opens a named pipe for reading. Returns the descriptor, or -1 with errno. Returns after the first
-// bytes have arrived or the writer has closed the pipe. Later reads block.
+// bytes have arrived or the writer has closed the pipe. Later reads wait for data.
 int OpenPipeToRead(const std::string& path);
 
 // Opens a named pipe for writing. Returns the descriptor, or -1 with errno. Returns only when a

@@ -102,9 +102,9 @@ Benchmark TwoWayCopyBenchmark(Bytes size, int repetitions);
 Benchmark LaunchBenchmark(const std::vector<int>& group);
 
 // Returns a benchmark of successive collectives of one kind, with one probe per size. Before each
-// collective, the compute stream pauses and the communication stream waits for it; afterward, the
-// compute stream waits for the collective. As in a training step, ranks start at slightly different
-// times.
+// collective, the compute stream pauses, and the communication stream waits for the end of this
+// pause. Afterward, the compute stream waits for the collective. As in a training step, ranks start
+// at slightly different times.
 //
 // `groups` must include the group of `rank`. Sizes are as in nccl-tests, in multiples of 4 x ranks
 // bytes. Values are FP32, averaged, and never zero. send_recv is an exchange in which each rank

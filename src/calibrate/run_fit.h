@@ -34,8 +34,9 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // The corrections learned from all configurations that are similar to another configuration, or
-  // from the only configuration. None if there are several configurations, but no two are similar.
+  // The learned corrections. If there are several configurations, only configurations that have a
+  // similar configuration are used; if no two are similar, there are no corrections. If there is
+  // one configuration, it is used alone.
   std::optional<calibration::LearnedRuns> learned{};
   // Whether to use the corrections. With several configurations, leave-one-out cross-validation
   // must reduce the mean absolute error by more than one standard error of the reduction. (For this

@@ -54,7 +54,7 @@ struct DeviceSheet {
 // Returns the values that are impossible on this device:
 //   - kernels that move 256 MiB or more (beyond any cache) faster than the memory bandwidth;
 //   - attention faster than the peak of its data type;
-//   - launches, or the shortest kernel, that take no time, if a host launches kernels.
+//   - a zero launch time, or a zero time of the shortest kernel, if a host launches kernels.
 //
 // Does not check matrix multiplications, which cost::Price compares with the peak
 // (cost.faster-than-device).

@@ -34,7 +34,7 @@ const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::I
 // more than rounding, otherwise `priced`.
 Time LongerWork(Time priced, Time needed);
 
-// Returns the work, as a time, of a flow of `bytes` bytes.
+// Returns the duration W of the work of a flow of `bytes` bytes.
 Time FlowWork(const LinkLoads::Load& load, Bytes bytes, const Demand& price);
 
 // Returns the fraction of a link that the flow uses, at most 1. `busy` is the time in seconds for
@@ -75,14 +75,15 @@ Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& sc
 // (parallel/rank_classes.h). With max-min fair sharing, all flows of one color have the same rate.
 // It is therefore enough to simulate one flow and one link per color. The simulated flow loads the
 // simulated link as much as all flows of its color load one link. Asymmetry (a slow link, an odd
-// number of nodes below a leaf, an additional GPU on a card) adds colors, up to one class per rank.
+// number of nodes below a leaf, an additional GPU on a network card) adds colors, up to one class
+// per rank.
 //
-// Links that cannot be saturated slow no flow and are removed first. Flows that differ only in
-// removed links have one color. Loads that differ by less than 1e-9 are equal.
+// Links that cannot be saturated do not slow any flow. These links are removed first. Flows that
+// differ only in removed links have one color. Loads that differ by less than 1e-9 are equal.
 
 struct FlowClasses {
-  // The classes of ranks. The first meetings of `classes` are the groups of the layouts, in the
-  // order of parallel::GroupMeetings.
+  // The classes of ranks. In `classes`, the groups of the layouts come first, in the order of
+  // parallel::GroupMeetings.
   parallel::Classes classes;
   // The traffic by class: the collectives of the class's representative, for one group per color.
   network::CollectiveTraffic traffic;

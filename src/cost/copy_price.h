@@ -39,7 +39,7 @@ Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const
                      const calibration::KernelCosts& kernels, const calibration::LinkCosts& links);
 
 // Returns the price of a copy from a measured curve. If `latency_counts` is false, the start
-// latency is subtracted.
+// latency is subtracted from the measured time.
 Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,
                          Time start_latency, bool latency_counts);
 

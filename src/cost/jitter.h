@@ -33,10 +33,10 @@ struct Jitter {
   std::int64_t devices = 1;
 };
 
-// Adds waiting times to the price of each collective. The collective's latency increases by the
-// time that its ranks wait for one another, as the mean over the step's calls. The collective's
-// work increases by the wait for sibling groups. Has no effect if both deviations are zero or there
-// is one device.
+// Adds waiting times to the price of each collective. The latency increases by the mean time, over
+// the step's calls, for which the ranks wait for one another. The work increases by the time for
+// which the group waits for sibling groups. Has no effect if both deviations are zero or there is
+// one device.
 void AddJitter(const program::Program& program, const Jitter& jitter, Prices& prices);
 
 }  // namespace stepcast::cost

@@ -30,17 +30,19 @@
 // send_recv are point-to-point messages without such a choice (nccl/exchange.h). The first
 // applicable method determines the time. "Law" is the model of calibration/collective_curves.h.
 //
-//   1. A published curve of the profile for exactly this collective, ranks and nodes: the law's
-//      time (method 4) times measured over law, interpolated between the measured sizes
-//      (curve_time.h). Provenance: measured, interpolated or extrapolated.
+//   1. A published curve of the profile for exactly this collective, ranks and nodes. The law's
+//      time (method 4) is multiplied by the factor measured time / law's time, which is
+//      interpolated between the measured sizes (curve_time.h). Provenance: measured, interpolated
+//      or extrapolated.
 //   2. The same with all-gather for reduce-scatter and vice versa, because both send the same bytes
 //      in the same steps. Provenance: transferred.
 //  3. Curves of this collective (or of the other collective as in method 2) over fewer and over
-//    more ranks: the law's time times measured over law at the same size. The curve nearest in
-//    ranks and size is used on each side. The factor is interpolated over the logarithm of the
-//    ranks. Beyond the largest number of ranks, the factor approaches 1 within kFadeDoublings
-//    doublings. For groups on several nodes, curves must have the same ranks per node. Curves of
-//    rings on direct NVLinks do not apply if other GPUs relay the ring. Provenance: transferred.
+//    more ranks. The law's time is multiplied by the factor measured time / law's time at this
+//    size. The curve nearest in ranks and size is used on each side. The factor is interpolated
+//    over the logarithm of the ranks. Beyond the largest number of ranks, the factor approaches 1
+//    within kFadeDoublings doublings. For groups on several nodes, curves must have the same ranks
+//    per node. Curves of rings on direct NVLinks do not apply if other GPUs relay the ring.
+//    Provenance: transferred.
 //   4. The profile's law, from the tuner's latency and bandwidth. For point-to-point messages, the
 //      law uses latency and bandwidth of nccl/exchange.h and the constants of LL or Simple.
 //      Provenance: modelled.
@@ -50,13 +52,14 @@
 // large buffers reduced in switches do not predict times of small buffers reduced by trees.) Beyond
 // these sizes, the factor approaches 1. Beyond the end of a curve, the factor is constant.
 //
-// A group on more nodes is never faster: the time is the maximum over groups on all, half, a
+// A group is never faster on more nodes: the time is the maximum over groups on all, half, a
 // quarter, ... of the nodes. (The accuracy of the law depends on the algorithm, so times could
 // otherwise decrease where NCCL changes the algorithm.) Times measured on exactly this number of
 // nodes are not changed.
 //
-// NCCL chooses with its own constants for the NVLinks of a GPU generation, but the time depends on
-// the actual links. Faster NVLinks do not change the choice, but shorten transfers in proportion.
+// For its choice, NCCL assumes constants for the NVLinks of a GPU generation, but the time depends
+// on the actual links. Faster NVLinks do not change the choice, but shorten transfers in
+// proportion.
 //
 // Curves of the running NCCL release are preferred, then curves of the nearest newer release, then
 // curves of older releases (nccl_setting.h).
@@ -71,8 +74,8 @@
 // curve is from these machines, the law's error on another machine corrects the law's time on this
 // machine (provenance: transferred).
 //
-// The time is never shorter than the algorithm needs on the raw links (collective_price.h). The
-// law's transfers take at least the time of the links at the profile's efficiencies, because NCCL
+// The time is never shorter than the algorithm needs on the raw links (collective_price.h). In the
+// law, a transfer takes at least the time of the links at the profile's efficiencies, because NCCL
 // ignores some bottlenecks (for example, a narrow spine). The tuner's latency is at least the
 // latency of a message along the links.
 //
@@ -187,17 +190,17 @@ class NcclPricer {
     std::array<Part, 2> parts;  // index: whether reduction is in a switch
     const Part& Of(const Estimate& estimate) const;
   };
-  // The curves that may apply to a group, computed on demand. Each of the four tiers starts with
-  // the most trusted curve:
+  // The curves that may apply to a group, computed on demand. In each of the four tiers, the most
+  // trusted curve comes first. The tiers are:
   //   - similar links, exactly the group's ranks
   //   - similar links, other numbers of ranks
   //   - other links, exactly the group's ranks
   //   - other links, other numbers of ranks
   struct Group {
-    bool any = true;  // some curve has an algorithm that the settings allow
+    bool any = true;  // whether the settings allow the algorithm of any curve
     std::array<std::optional<std::vector<Anchor>>, 4> tiers;
   };
-  // The factor measured / modeled time, and its provenance.
+  // The factor (measured time / modeled time), and its provenance.
   struct Correction {
     double factor = 1;
     Provenance provenance = Provenance::kModelled;

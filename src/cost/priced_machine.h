@@ -67,9 +67,9 @@ class GroupLoads {
 };
 
 // The links that a group shares with its siblings: the other groups of its layout, which run the
-// same collective at the same time. For example, eight replica groups of a node with four cards
-// load each card twice as much as one group. Messages at the same positions of these groups also
-// share links.
+// same collective at the same time. For example, eight replica groups of a node with four network
+// cards load each card twice as much as one group. Messages at the same positions of these groups
+// also share links.
 //
 // Only two kinds of links are considered: links that the group uses, and links that another group
 // of the same pipeline stage uses. For example, a stage inside a node does not wait for the cards
@@ -218,7 +218,7 @@ struct PricedMachine {
   const bool analytic;
   const Version version, driver;
   GroupLoads& loads;
-  std::optional<NcclPricer> nccl;  // none: the textbook model, or hop by hop
+  std::optional<NcclPricer> nccl;  // none: prices from the textbook model, or hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
   SharedLinks shared_links;
   std::unordered_map<CollectiveKey, CollectivePrice, Hash> collectives;

@@ -46,7 +46,7 @@ struct Prices {
   std::vector<Demand> copies;
   Time issue_kernel;
   Time issue_copy;
-  Time issue_collective;  // also for a complete exchange
+  Time issue_collective;  // for a collective, or for a complete exchange
   // The host time before the launch of a kernel, by the code that issues the kernel.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }

@@ -33,8 +33,8 @@ Bytes PeakInHostOrder(const program::Program& program);
 // cudaFree waits for the device (CUDA runtime API: "may perform implicit synchronization";
 // pytorch/pytorch pull 19222). Before segments are freed, the host therefore waits for all work
 // that it has issued, on any stream. The host is then no longer ahead of the device, so the next
-// operation, such as a unit's all-gather, is exposed. If `waits` is false, the host does not wait;
-// for programs that would otherwise deadlock.
+// operation, such as a unit's all-gather, is exposed. If `waits` is false, the host does not wait.
+// This is necessary for programs that would otherwise deadlock.
 program::Program StoppedProgram(const program::Program& program,
                                 std::span<const DriverCallsAt> calls, bool waits = true);
 
@@ -58,8 +58,8 @@ class DeferredFrees {
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }
-  // Returns all operations that frees wait for, as indices in Program::step. A replay needs no
-  // other operation's end time.
+  // Returns all operations that frees wait for, as indices in Program::step. A replay needs the end
+  // times of only these operations.
   std::span<const program::Index> operations() const { return operations_; }
 
  private:

@@ -40,7 +40,7 @@ class Replayer {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// Returns the memory use as Replayer::Figures does, with a list of all changes.
+// Like Replayer::Figures, but the result also lists all changes.
 Account Record(const program::Program& program, const program::Timeline& timeline,
                const Device& device, const Steps& steps = {});
 

@@ -47,7 +47,7 @@ struct Collective {
   // reduce-scatter, this is the number of ranks times one rank's part.
   Bytes bytes;
   bool fp8 = false;     // whether elements are 8-bit floating-point numbers
-  bool scaled = false;  // the result is an average, or operands are multiplied first
+  bool scaled = false;  // the result is an average, or operands are first multiplied by a factor
   int operations = 1;   // number of collectives in one launch (ncclGroupStart)
 };
 
@@ -73,8 +73,9 @@ struct Choice {
 //  - For rings, all operations are counted. For other algorithms, groups of ten operations are
 //    counted, because a kernel reads ten at once.
 //
-// The choice has the shortest time; of equal times, the first enumerator. For 8-bit floating point
-// on more than eight ranks, rings are used only if no other algorithm is possible.
+// NCCL chooses the combination with the shortest time. If times are equal, NCCL chooses the first
+// enumerator. For 8-bit floating point on more than eight ranks, rings are used only if no other
+// algorithm is possible.
 class CommunicatorModel {
  public:
   explicit CommunicatorModel(const Communicator& communicator, const Overrides& overrides = {});

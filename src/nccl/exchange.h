@@ -40,8 +40,8 @@ struct PointToPointChannels {
 //    cards' bandwidth, whichever is more. Before NCCL 2.30, each peer has two channels, or one
 //    channel if more than four peers would otherwise share one, but at least one channel per card.
 //  - The minimum over all peers applies to all peers.
-//   - From NCCL 2.30 on, across nodes, the number is halved until all peers have a channel at once,
-//     at eight peers per channel.
+//   - From NCCL 2.30 on, across nodes, the number is halved until all peers can have channels at
+//     once, with eight peers per channel.
 PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int compute_channels,
                                               Version version);
 

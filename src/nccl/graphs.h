@@ -86,7 +86,7 @@ struct ChannelBounds {
 int ComputeChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                     const ChannelBounds& bounds = {});
 
-// Returns the number of channels for NVLS: 16, on Blackwell 24 in one node and 32 across nodes. 0
+// Returns the number of channels for NVLS: 16; on Blackwell, 24 in one node and 32 across nodes. 0
 // without an NVLS graph.
 int NvlsChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                  const ChannelBounds& bounds = {});

@@ -20,9 +20,9 @@ namespace stepcast::network {
 // On a flat network with latency a, bandwidth B and a double binary tree over n ranks, this is the
 // textbook's 2 ceil(log2 n) a + 2 S / B, plus the time to fill the pipeline.
 //
-// Consecutive loops (rings, PAT, hierarchical): a worker waits, through other workers, for its own
-// steps. The first three loops are evaluated, and the difference between the second and the third
-// is extrapolated. The busy time of each connection is a lower bound.
+// Consecutive loops (rings, PAT, hierarchical): through other workers, a worker's step depends on
+// the worker's earlier steps. The first three loops are evaluated, and the difference between the
+// second and the third is extrapolated. The busy time of each connection is a lower bound.
 //
 // Large rings: a chain of messages moves around the ring. The chain has K = 2 (n - 1) L steps (half
 // of that for reduce-scatter and all-gather) of S slices each. A step takes the longer of the move

@@ -28,7 +28,7 @@ namespace stepcast::network {
 // each later call when all of its workers are done and all of their messages have left.
 struct MessageJob {
   std::vector<const Traffic*> calls{};
-  // The calls of each rank, in order, by rank. Empty: every rank makes all calls in order. A
+  // Indexed by rank: the rank's calls, in order. Empty: every rank makes all calls in order. A
   // message can be received only in the call in which it was sent, so ranks with different sizes or
   // orders deadlock. Switches participate in every call.
   std::vector<std::vector<int>> orders{};
@@ -54,7 +54,7 @@ struct Deadlock {
     int peer_call = 0;
   };
   std::vector<Waiting> waiting{};  // one entry per waiting rank, in order
-  std::string report;              // one line per waiting rank (at most ten), with both ends
+  std::string report;              // one line per waiting rank and its peer (at most ten)
 };
 
 // Runs jobs that share the links. The traffic of all jobs must be on `network`.

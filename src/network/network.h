@@ -130,7 +130,8 @@ class Network {
   bool IsInsideNode(int id) const;
   std::string LinkName(int id) const;  // for example, "node0/gpu1 to node0/nvswitch0"
   std::string PlaceName(int place) const;
-  bool Forwards(int place) const;  // true: the place consists of switches, not a rank's GPU
+  bool Forwards(
+      int place) const;  // true: the place consists of switches; false: it is a rank's GPU
 
   // Finds routes. Reuses memory and results between calls. Not thread-safe.
   class Router;
@@ -144,8 +145,9 @@ class Network {
   }
 
   Description description_;
-  // The links from and to each device, by device. `onward_` has no links to devices that are only
-  // ends of routes, so that a search does not visit every GPU behind a switch.
+  // The links from each device and the links to each device, indexed by device. `onward_` has no
+  // links to devices that are only ends of routes, so that a search does not visit every GPU behind
+  // a switch.
   std::vector<std::vector<int>> onward_;
   std::vector<std::vector<int>> in_;
 };
@@ -229,7 +231,7 @@ class Network::Router {
   // `visits_` how it is reached.
   std::optional<Distance> FindNearest(Query& query);
   // Finds the entries of the target's node and their distances to the target, so that the search
-  // ignores switches without a short enough route. Does nothing within one node.
+  // ignores switches whose distance is too long. Does nothing within one node.
   void FindEntries(Query& query);
   void ReachNeighbours(Query& query, int device, const Distance& distance);
   Distance LengthOf(const Query& query, int link) const;

@@ -112,7 +112,7 @@ struct ScheduleTiming {
   };
   std::vector<std::vector<Span>> spans;  // [stage][entry]
   std::int64_t slots = 0;                // number of slots from the first start to the last end
-  std::vector<std::int64_t> idle;        // [stage]: slots without computation (its bubble)
+  std::vector<std::int64_t> idle;        // [stage]: slots without computation (the stage's bubble)
 };
 
 // Computes the times of all entries. Each stage runs its list in order, and each entry starts when

@@ -13,11 +13,11 @@
 namespace stepcast::topology {
 
 // Computes the slowdown from hash collisions. A hash distributes connections over the uplinks of
-// leaves (RouteChoice::kEcmp), so several may use one uplink while others are idle. A ring runs at
-// the rate of its slowest connection. With a hash that distinguishes more queue pairs, Meta's
-// all-reduces were up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet for Distributed AI
-// Training at Meta Scale"). ByteDance's uplinks have twice the rate of a downlink, enough for two
-// connections (Jiang et al. 2024, MegaScale, arXiv 2402.15627).
+// leaves (RouteChoice::kEcmp), so several connections may use one uplink while other uplinks are
+// idle. A ring runs at the rate of its slowest connection. With a hash that distinguishes more
+// queue pairs, Meta's all-reduces were up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet
+// for Distributed AI Training at Meta Scale"). ByteDance's uplinks have twice the rate of a
+// downlink, enough for two connections (Jiang et al. 2024, MegaScale, arXiv 2402.15627).
 
 // Identical leaf switches. Only one direction of their uplinks is considered.
 struct HashedLeaves {
@@ -70,7 +70,7 @@ class Cluster {
   // flat_cluster() returns null on any other cluster.
   const NodeType* node_type() const;
   double host_speed() const;     // NodeType::host_speed; 1 on a flat cluster
-  const Fabric* fabric() const;  // also null for a single node
+  const Fabric* fabric() const;  // null on a flat cluster and for a single node
   const FlatCluster* flat_cluster() const;
 
   // Returns the path between the members of a group. `ranks` is not empty; its ranks are distinct
