@@ -130,8 +130,8 @@ class Network {
   bool IsInsideNode(int id) const;
   std::string LinkName(int id) const;  // for example, "node0/gpu1 to node0/nvswitch0"
   std::string PlaceName(int place) const;
-  bool Forwards(
-      int place) const;  // true: the place consists of switches; false: it is a rank's GPU
+  // Returns whether the place consists of switches. Otherwise, it is a rank's GPU.
+  bool Forwards(int place) const;
 
   // Finds routes. Reuses memory and results between calls. Not thread-safe.
   class Router;
