@@ -90,8 +90,8 @@ struct Campaign {
 
   // Returns the profile's section `kernels`, which the first call creates.
   calibration::KernelCosts& kernels();
-  // Converts results by bytes to a curve of the profile. Also updates the profile's residuals and
-  // the fitted lines.
+  // Converts the results for each number of bytes to a curve of the profile. Also updates the
+  // profile's residuals and the fitted lines.
   calibration::Curve CurveOf(const std::string& part, const std::string& what,
                              const Results& results, Between between);
 

@@ -266,7 +266,8 @@ constexpr std::string_view Name(Neighbour neighbour) {  // the names in files
 }
 
 // The measured slowdowns of a kernel and a collective that run concurrently (1.1: 10 % longer). Not
-// used by the simulator, whose rule (engine/shared_resources.h) slows both equally.
+// used by the simulator, whose rule (engine/shared_resources.h) slows the kernel and the collective
+// equally.
 struct Interference {
   Neighbour kernel = Neighbour::kGemm;
   CollectiveKind collective = CollectiveKind::kAllReduce;

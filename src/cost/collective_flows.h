@@ -21,9 +21,9 @@
 
 namespace stepcast::cost {
 
-// Returns the highest price of a collective in `kinds`: all ranks of the group finish together
-// (scenario/job_devices.h). `collective` is an index in the first kind's program. Kinds with a
-// different collective at this index are ignored.
+// Returns the highest price of a collective in `kinds`, because all ranks of the group finish
+// together (scenario/job_devices.h). `collective` is an index in the first kind's program. Kinds
+// with a different collective at this index are ignored.
 const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::Index collective);
 
 // Converts a priced collective or message to a flow with the latency of the price. The flow's work
@@ -46,10 +46,10 @@ double FlowShare(double busy, Bytes bytes, Time work);
 // The algorithm of the price determines which rank sends which bytes to which rank
 // (network/group_steps.h). The uncontended duration is the price, unless the links need longer
 // because a spine is too narrow or a link is slow. There are two modes:
-//   - flow: one flow per group, as described above.
+//   - flow: one flow per group.
 //   - message: every message is sent separately. A message of S bytes is modeled as a scatter of 2
-//     S over its two ranks, in which the root keeps half. Connections send at the fraction (links'
-//     work) / W of the rate that the links allow. If the collective's latency exceeds the latency
+//     S over its two ranks, in which the root keeps half. Connections send at the rate that the
+//     links allow, multiplied by (links' work) / W. If the collective's latency exceeds the latency
 //     of its messages, the collective starts later by the difference. If the latency is
 //     smaller, the messages are sent faster, but not faster than the links allow.
 // A group on nodes of several kinds has the highest price of these kinds (cost/prices.h). With
@@ -71,7 +71,7 @@ Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& sc
 // Flow mode on classes of ranks. Ranks with equal programs, prices and links form a class, and one
 // rank of each class is simulated.
 //
-// A coloring groups ranks, groups, messages and links that cannot be distinguished
+// Ranks, groups, messages or links that cannot be distinguished get the same color
 // (parallel/rank_classes.h). With max-min fair sharing, all flows of one color have the same rate.
 // It is therefore enough to simulate one flow and one link per color. The simulated flow loads the
 // simulated link as much as all flows of its color load one link. Asymmetry (a slow link, an odd

@@ -130,9 +130,9 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 // kAuto selects the faster of ring and tree, or the ring if they are equally fast or there is no
 // tree. (On a flat cluster, the default is the ring.)
 //
-// Shares: the links that limit B have share 1 of kScaleUp (inside nodes) or kNetwork (between
-// nodes). The share of the other links is proportional to their busy time. The multiprocessors and
-// memory bandwidth that a collective uses are ignored.
+// Shares: for the links that limit B, the share of kScaleUp (inside nodes) or kNetwork (between
+// nodes) is 1. The share of the other links is proportional to their busy time. The multiprocessors
+// and memory bandwidth that a collective uses are ignored.
 
 // Returns the mean number of bytes that a rank of the group sends, for ring and tree. Zero for one
 // rank.
@@ -157,7 +157,7 @@ Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::Communicat
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // Returns the modeled price of a collective. If path.ranks > 1, requires path.ring_bandwidth > 0
-// and `links`, which may be null for a flat path.
+// and, unless the path is flat, `links`.
 CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
                                         const topology::CommunicationPath& path,
                                         const calibration::LinkCosts* links,

@@ -11,8 +11,8 @@
 //   - If devices differ permanently (KernelCosts::variation), the step takes the time of the
 //     slowest device (device_speed.h).
 //   - If kernels differ from launch to launch (KernelCosts::jitter), the differences partly average
-//     out. The time of k launches of time t each has the standard deviation jitter x t x sqrt(k). n
-//     ranks that then synchronize wait for the expected maximum of n such sums:
+//     out. The total time of k launches that take t each has the standard deviation jitter x t x
+//     sqrt(k). If n ranks then synchronize, they wait for the expected maximum of n such sums:
 //
 //  jitter x sqrt(sum of t^2) x q(n)
 //

@@ -93,7 +93,7 @@ struct TileSetting {
   FlopRate peak;
   int multiprocessors = 1;
   Bandwidth memory;    // achieved memory bandwidth
-  Time start_latency;  // start of the kernel that sums the parts
+  Time start_latency;  // start latency of the kernel that sums the parts
   double rate = 1;     // fraction of the tiles' full rate (kernel_time.h)
 };
 
@@ -108,7 +108,7 @@ struct TiledProduct {
 // sizes of at least 1.
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting);
 
-// Why a kernel has no price.
+// The reason why a kernel has no price.
 enum class KernelFault : std::uint8_t {
   kNoPeak,        // the device does not support the data type
   kNoEfficiency,  // the profile has no efficiency for this kind of kernel and data type

@@ -83,7 +83,7 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 //
 // On an H100, cuBLAS 13.1 runs the forward pass for 50,257 words, whose operands are aligned, with
 // cutlass_75_tensorop ... align1. This pass takes seven times as long as for 50,264 words. Earlier
-// releases on A100 are slow only for the two gradients of the output layer
+// cuBLAS releases on A100 are slow only for the two gradients of the output layer
 // (calibration/published/vtrain-single.yaml). The layout (ProductLayout) determines which
 // dimensions form the rows. FP32 multiplications without tensor cores are not slower (1 % or less
 // on the same H100).

@@ -34,15 +34,15 @@
 //      time (method 4) is multiplied by the factor measured time / law's time, which is
 //      interpolated between the measured sizes (curve_time.h). Provenance: measured, interpolated
 //      or extrapolated.
-//   2. The same with all-gather for reduce-scatter and vice versa, because both send the same bytes
-//      in the same steps. Provenance: transferred.
+//   2. As method 1, but with a curve of all-gather for reduce-scatter, or of reduce-scatter for
+//      all-gather. Both collectives send the same bytes in the same steps. Provenance: transferred.
 //  3. Curves of this collective (or of the other collective as in method 2) over fewer and over
 //    more ranks. The law's time is multiplied by the factor measured time / law's time at this
-//    size. The curve nearest in ranks and size is used on each side. The factor is interpolated
-//    over the logarithm of the ranks. Beyond the largest number of ranks, the factor approaches 1
-//    within kFadeDoublings doublings. For groups on several nodes, curves must have the same ranks
-//    per node. Curves of rings on direct NVLinks do not apply if other GPUs relay the ring.
-//    Provenance: transferred.
+//    size. Of the curves over fewer ranks, the curve nearest in ranks and size is used; likewise
+//    for more ranks. The factor is interpolated over the logarithm of the ranks. Beyond the largest
+//    number of ranks, the factor approaches 1 within kFadeDoublings doublings. For groups on
+//    several nodes, curves must have the same ranks per node. Curves of rings on direct NVLinks do
+//    not apply if other GPUs relay the ring. Provenance: transferred.
 //   4. The profile's law, from the tuner's latency and bandwidth. For point-to-point messages, the
 //      law uses latency and bandwidth of nccl/exchange.h and the constants of LL or Simple.
 //      Provenance: modelled.
@@ -65,8 +65,8 @@
 // curves of older releases (nccl_setting.h).
 //
 // A curve is used only under three conditions:
-//   - The user's settings leave NCCL the choice that was measured. (No curve was measured with
-//     reduction in the network.)
+//   - The user's settings allow the choice that NCCL made in the measurement. (No curve was
+//     measured with reduction in the network.)
 //   - The same kind of link connects the GPUs of a node.
 //   - The transports between nodes are alike (base/transport.h), because the transport determines
 //     the time of small messages.
@@ -91,8 +91,9 @@
 //
 // Shares: a collective reserves one multiprocessor per channel from launch to end. Rings and trees
 // access 3 bytes of device memory per byte that a rank sends. Received data are written to a
-// buffer, read, and then added to the rank's data or copied there. With reduction in a switch, they
-// access 2 bytes per byte of the buffer. The shares of links follow from the bytes on each link.
+// buffer, read, and then added to the rank's data or copied there. Collectives with reduction in a
+// switch access 2 bytes per byte of the buffer. The shares of links follow from the bytes on each
+// link.
 namespace stepcast::cost {
 
 // The shape of a group: numbers of ranks and nodes, and the GPUs of the node with the most ranks.
@@ -254,7 +255,8 @@ class NcclPricer {
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
                                                 const Asked& asked, const Estimate& estimate);
   std::optional<Timed> TimeOf(const Asked& asked, bool use_curves, const Way& way);
-  // Makes `timed` at least as long as on half of the nodes, a quarter of the nodes, and so on.
+  // Increases `timed` to at least the time on half of the nodes, on a quarter of the nodes, and so
+  // on.
   void NotFasterThanFewerNodes(const Asked& asked, Timed& timed);
   std::optional<CollectivePrice> PriceWith(const Asked& asked, bool use_curves, const Way& way);
   // Returns the law's estimate for a group's links, but at least the time that the links need. The
@@ -283,8 +285,8 @@ class NcclPricer {
 };
 
 // The range of measured / forecast time that contains 90 % of measured collectives, by provenance,
-// size and links. From all points of `stepcast validate collectives`: held-back points if curves
-// apply, otherwise the law's errors.
+// size and links. The ranges are from all points of `stepcast validate collectives`: from held-back
+// points if curves apply, otherwise from the law's errors.
 struct CollectiveSpread {
   double low = 1, high = 1;
 };

@@ -22,8 +22,8 @@ struct CollectivePrice {
   int channels = 0;           // thread blocks, each on one multiprocessor; 0 if not modeled
   // The mean number of bytes that a rank sends with the textbook algorithm.
   double wire_bytes_per_rank = 0;
-  // A lower bound for the time, against which prices are checked: the transfer of the busiest rank
-  // at full bandwidth (BandwidthBound).
+  // A lower bound for the collective's time, to check prices: the transfer of the busiest rank at
+  // full bandwidth (BandwidthBound).
   Time bandwidth_bound;
 };
 

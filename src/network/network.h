@@ -16,7 +16,7 @@
 namespace stepcast::network {
 
 // A set of links of a network, numbered in order of insertion. Clearing takes constant time, so the
-// set is suitable for few links of a large network (Briggs and Torczon 1993, "An Efficient
+// set is suitable for a few links of a large network (Briggs and Torczon 1993, "An Efficient
 // Representation for Sparse Sets").
 class LinkSet {
  public:
@@ -57,8 +57,8 @@ struct Share {
 
 // A route from one place to another. A transfer uses every link of its route at once, at the rate
 // of the slowest link, and arrives `latency` after it has left. If several routes are equally
-// short, each transmits a fraction in proportion to its bandwidth. In the fabric, WayChoice selects
-// the routes.
+// short, each route transmits a fraction in proportion to its bandwidth. In the fabric, WayChoice
+// selects the routes.
 struct Path {
   Time latency{};
   std::vector<Share> shares{};
@@ -186,7 +186,7 @@ class Network::Router {
   };
   static constexpr int kNoHop = -1;
   struct Visit {
-    std::uint32_t search = 0;  // the search for which the other fields are valid
+    std::uint32_t search = 0;  // number of the search for which the other fields are valid
     Distance distance;
     std::vector<int> over;  // links that reach the device at this distance
     int hop = kNoHop;       // index in Known::hops, while routes are traced back
@@ -226,7 +226,7 @@ class Network::Router {
 
   tl::expected<Known, Fault> Look(int from, int to);
   std::optional<Known> Search(int from, int to, bool nvlink_only);
-  struct Query;  // the ends of a search, and the links it may use
+  struct Query;  // the ends of a search, and the links that the search may use
   // Returns the distance of the shortest route, or none. For each device on the route, stores in
   // `visits_` how it is reached.
   std::optional<Distance> FindNearest(Query& query);

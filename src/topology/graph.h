@@ -83,7 +83,8 @@ using LinkFilter = std::function<bool(const Link&)>;
 // Returns the distances from `source` to every device, indexed by vertex (Dijkstra's algorithm).
 std::vector<Distance> DistancesFrom(const Graph& graph, Vertex source, const LinkFilter& filter);
 
-// The connected components of a graph. `filter` must accept both directions of a link or neither.
+// The connected components of a graph. `filter` must accept both directions of a link or neither
+// direction.
 struct Parts {
   std::vector<int> of;  // [vertex]: index of its component
   int count = 0;

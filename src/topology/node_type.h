@@ -29,7 +29,7 @@ struct LinkSpec {
 // A set of devices of one kind in a node, such as "nvswitch[0, 3]".
 struct DeviceSet {
   DeviceKind kind = DeviceKind::kGpu;
-  std::vector<int> indices;  // in the written order, without duplicates
+  std::vector<int> indices;  // in the order of the text, without duplicates
   friend bool operator==(const DeviceSet&, const DeviceSet&) = default;
 };
 
@@ -100,7 +100,7 @@ struct NodeType {
 };
 
 enum class FabricKind : std::uint8_t {
-  kOneSwitch,  // every NIC is connected to one non-blocking switch
+  kOneSwitch,  // one non-blocking switch connects all NICs
   // Leaf i of a scalable unit connects NIC i of each node of the unit; spines connect leaves.
   kRailOptimised,
   kFatTree,  // all NICs of a node are connected to one leaf; spines connect leaves

@@ -21,19 +21,19 @@ struct Cycle {
 //
 // If switches connect the GPUs, one ring in ascending order uses the full bandwidth of a GPU. If
 // NVLinks connect GPUs directly, a ring uses one link of each GPU. Rings are added, in both
-// directions, while unused links form a ring (NCCL's channel search, src/graph/search.cc, with a
-// speed of one link). If the unused links form no ring, another GPU of the set may forward data
+// directions, as long as unused links form a ring (NCCL's channel search, src/graph/search.cc, with
+// a speed of one link). If the unused links form no ring, another GPU of the set may forward data
 // between two GPUs (PATH_NVB of src/graph/paths.cc).
 struct NodeRings {
   std::vector<Cycle> cycles;
-  Time latency;               // latency of the longest hop
+  Time latency;               // largest latency of a hop
   Bandwidth bandwidth;        // total of all rings: each GPU sends and receives at this rate
   bool nvlink = false;        // all hops use only NVLink
   std::vector<double> loads;  // [Link::id]: number of rings that use the link
 };
 
-// Finds the rings among `gpus`. `gpus` must not be empty, and must be ascending, distinct and
-// connected pair by pair.
+// Finds the rings among `gpus`. `gpus` must not be empty, and must be ascending and distinct.
+// Every pair of GPUs must be connected.
 NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus);
 
 // A node's part of the rings of a group that spans several nodes. Each channel is one ring, which

@@ -51,8 +51,8 @@ struct Route {
 
 // Finds shortest routes between the devices of a node. GPUs and NICs do not forward data, so GPUs
 // are connected through switches, CPUs or direct links. Two GPUs that NVLink connects use only
-// NVLink, independent of its latency (as in NCCL, src/graph/paths.cc). All nodes of one type share
-// one object. Immutable after construction.
+// NVLink, even if other routes have less latency (as in NCCL, src/graph/paths.cc). All nodes of one
+// type share one object. Immutable after construction.
 class NodeRoutes {
  public:
   // Finds the routes: runs Dijkstra's algorithm from every GPU, once over NVLink only and once over
