@@ -4,8 +4,8 @@
 
 #include "tl/expected.hpp"
 
-// Macros for functions that return a tl::expected. They return the error of another tl::expected,
-// which must have the same type of error.
+// Macros for functions that return a tl::expected. The macros return the error of another
+// tl::expected, which must have the same type of error.
 
 // Returns from the enclosing function if the result of `expression` is an error.
 #define STEPCAST_TRY(...)                                       \

@@ -66,8 +66,8 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> run;
   std::string state;  // state of an interrupted calibration, on rank 0; empty: none
   Observer observer;
-  // Returns the current state of rank 0's device, or none if the state is unknown. This function
-  // must be null on all ranks or on no rank. If it is null, the state is unknown.
+  // Returns the current state of rank 0's device, or none if the state is unknown. The member
+  // `health` must be null on all ranks or on no rank. If `health` is null, the state is unknown.
   std::function<std::optional<runtime::DeviceHealth>()> health;
   // Returns the seconds since the calibration began, on rank 0. Null: reads the system clock.
   std::function<double()> elapsed;
@@ -86,8 +86,8 @@ struct Outcome {
   calibration::Calibration profile;
   std::vector<Fitted> fits;
   std::vector<std::string> warnings;  // sentences without a period
-  // If not empty, nothing was measured because the stored state is invalid or from another machine.
-  // This string contains the reason.
+  // The reason why nothing was measured: the stored state is invalid or from another machine.
+  // Empty: there was no such error.
   std::string refused;
   // If not zero, nothing was measured because no group has this number of ranks. `groups_of`
   // contains the possible numbers of ranks.

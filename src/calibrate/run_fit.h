@@ -34,9 +34,10 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // The learned corrections. If there are several configurations, only configurations that have a
-  // similar configuration are used; if no two are similar, there are no corrections. If there is
-  // one configuration, it is used alone.
+  // The learned corrections. If there are several configurations, corrections are learned only from
+  // configurations that are similar to another one. If no two configurations are similar, there are
+  // no corrections. If there is only one configuration, corrections are learned from this
+  // configuration.
   std::optional<calibration::LearnedRuns> learned{};
   // Whether to use the corrections. With several configurations, leave-one-out cross-validation
   // must reduce the mean absolute error by more than one standard error of the reduction. (For this

@@ -51,8 +51,8 @@ constexpr double kNeedsNoWarmup = 1;  // seconds
 NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& measured, double left);
 
 // Measures operations on all ranks at the same time. All ranks make the same calls in the same
-// order. Only rank 0 reads earlier results and determines repetitions; it sends both to the other
-// ranks, so that all ranks decide alike.
+// order. Only rank 0 reads earlier results and determines repetitions. Rank 0 sends the results and
+// repetitions to the other ranks, so that all ranks decide alike.
 
 // The results of a calibration so far, by key, from which an interrupted calibration can continue.
 // The results are valid only for one machine and one set of options (the binding). As text:

@@ -103,9 +103,9 @@ struct PowerDraw {
 //
 // Heads of size 64 and 256 reach the fractions `head_64` and `head_256` of the rate. A sliding
 // window adds `forward_window_length` to half_length, because a block's keys have a second edge.
-// Kernels that process several query heads of a key head in one block load fewer keys per query:
-// half_length also grows by `forward_unshared_length` x key heads / query heads. Zero efficiency:
-// unknown.
+// Kernels that process several query heads of a key head in one block load fewer keys per query.
+// Therefore, half_length also grows by `forward_unshared_length` x key heads / query heads. Zero
+// efficiency: unknown.
 struct AttentionEfficiency {
   double forward = 0, backward = 0;
   double forward_half_length = 0, backward_half_length = 0;

@@ -28,7 +28,7 @@ const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>
 
 // Derives a table for `ranks` ranks from the table with the most similar number of ranks, for a
 // flat cluster without link. The part of each time that grows with bytes is scaled by the bytes
-// that a ring sends; the rest is scaled by the number of steps of a ring. Returns none for
+// that a ring sends. The rest is scaled by the number of steps of a ring. Returns none for
 // exchanges, broadcast and reduce, and if there is no table.
 std::optional<CollectiveTable> TableFromOtherRanks(const std::vector<CollectiveTable>& tables,
                                                    CollectiveKind collective, int ranks);

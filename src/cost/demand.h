@@ -17,8 +17,8 @@
 // multiprocessors, see engine/shared_resources.h, "Persistent activities".
 //
 // If sibling groups use a link at the same time as the operation, the link's share can exceed 1. A
-// share above 1 lengthens the work by this factor, and the work uses other resources at a rate that
-// is lower by the same factor.
+// share s > 1 multiplies the duration of the work by s, and the work uses other resources at 1/s of
+// the rate.
 namespace stepcast::cost {
 
 // The source of a value, best source first.

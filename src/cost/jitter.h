@@ -12,7 +12,8 @@
 //     slowest device (device_speed.h).
 //   - If kernels differ from launch to launch (KernelCosts::jitter), the differences partly average
 //     out. The total time of k launches that take t each has the standard deviation jitter x t x
-//     sqrt(k). If n ranks then synchronize, they wait for the expected maximum of n such sums:
+//     sqrt(k). If n ranks then synchronize, they wait for the expected maximum of n such total
+//     times:
 //
 //  jitter x sqrt(sum of t^2) x q(n)
 //
@@ -20,8 +21,8 @@
 //
 // Relative to k x t, this wait decreases with the number of kernels between synchronizations. The
 // wait is large with tensor parallelism (two synchronizations per layer) and small with data
-// parallelism (one per step). Ranks synchronize when kernels wait for a collective, so the sum
-// starts at the previous such collective.
+// parallelism (one per step). Ranks synchronize when kernels wait for a collective, so the sum of
+// t^2 starts at the previous such collective.
 //
 // Collectives have a separate jitter (LinkCosts::jitter). A collective's time is equal on all ranks
 // of its group. If several groups run the same collective, the step waits for the slowest group.

@@ -83,7 +83,7 @@ namespace stepcast::cost {
 // Background User's Guide", sections 3 and 4.)
 
 // The conditions in which a tiled matrix multiplication runs. One kernel may multiply for all
-// experts of a rank. The tiles of all experts are then in the same waves, k is not divided, and the
+// experts of a rank. The tiles of all experts are then in the same waves, and k is not divided. The
 // rate is the fraction `grouped` of the tiles' rate. On Hopper and Blackwell with HBM, the grouped
 // kernel reads weights at 0.85 of the memory's bandwidth, or at memory_efficiency if this is
 // higher.

@@ -117,7 +117,7 @@ PaddedProduct Padded(const Kernel& product);
 //
 // Dynamic power is proportional to frequency times voltage squared, and voltage is proportional to
 // frequency. A device would draw `idle + products` at full clock, but may draw only `limit`.
-// Relative to the full clock, its clock is therefore the cube root of (limit - idle) / products.
+// The sustained clock is therefore the full clock times the cube root of (limit - idle) / products.
 //
 // The limit L applies to the mean power of kernels that alternate within milliseconds. If
 // memory-bound kernels draw W < L, the other kernels may draw

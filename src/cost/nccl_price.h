@@ -150,10 +150,10 @@ class NcclPricer {
   // Returns the price by the law only, without curves.
   std::optional<CollectivePrice> PriceByLaw(const Asked& asked);
 
-  // NCCL's choice for a collective, and the fastest possible choice. Both choices are priced by the
-  // law, because curves exist only for NCCL's own choices. kLeastFaster is the smallest reported
-  // advantage: the law's median error on held-back measurements (`validate collectives`, without
-  // curves).
+  // NCCL's choice for a collective, and the fastest possible choice. The law determines the price
+  // of both choices, because curves exist only for NCCL's own choices. kLeastFaster is the smallest
+  // reported advantage: the law's median error on held-back measurements (`validate collectives`,
+  // without curves).
   static constexpr double kLeastFaster = 0.09;
   struct FasterChoice {
     CollectivePrice taken, fastest;

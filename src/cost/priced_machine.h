@@ -58,7 +58,7 @@ class GroupLoads {
 
   tl::expected<Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
 
-  // The largest number of cached entries. If it is exceeded, the cache is cleared.
+  // The largest number of cached entries. A cache with more entries is cleared.
   static constexpr std::size_t kMostKnown = 4096;
 
   std::vector<std::unique_ptr<Nodes>> nodes_;
@@ -100,8 +100,8 @@ class SiblingLinks {
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                const Lists& lists);
 
-  // Returns whether the group's path is not sufficient to describe its links, because siblings also
-  // use them or because they connect to other nodes.
+  // Returns whether the group's path does not fully describe the group's links, because siblings
+  // also use the links, or because the links connect to other nodes.
   bool count() const { return count_; }
   // Returns whether siblings use links of the group.
   bool shared() const { return shared_; }
@@ -130,9 +130,9 @@ class SiblingLinks {
 inline constexpr int kSharedLinks = kResources - static_cast<int>(Resource::kNodeLinks);
 
 // The links that limit concurrent collectives of a program. Every node runs the same collectives at
-// the same time, so one rank represents all ranks. A collective occupies a link as long as it and
-// its siblings together use the link. A link that is never busier than another link cannot be the
-// limit and is removed. A few links remain, for example a GPU's own link and its card.
+// the same time, so one rank represents all ranks. A collective occupies a link for as long as the
+// collective and its siblings use the link. A link that is never busier than another link cannot be
+// the limit and is removed. A few links remain, for example a GPU's own link and its card.
 class SharedLinks {
  public:
   // A use of links: a group with its siblings, and the algorithm and kind of a collective.

@@ -68,7 +68,7 @@ inline Time TimeOf(const DriverCalls& calls) {
 
 // The kind of allocator of a program.
 enum class Allocator : std::uint8_t {
-  kNone,     // textbook: every buffer has exactly its size on the device
+  kNone,     // textbook: a buffer takes exactly its own size on the device
   kCaching,  // PyTorch's caching allocator (caching_allocator.h)
   kCachingExpandable,
 };

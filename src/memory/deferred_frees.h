@@ -32,16 +32,16 @@ Bytes PeakInHostOrder(const program::Program& program);
 //
 // cudaFree waits for the device (CUDA runtime API: "may perform implicit synchronization";
 // pytorch/pytorch pull 19222). Before segments are freed, the host therefore waits for all work
-// that it has issued, on any stream. The host is then no longer ahead of the device, so the next
-// operation, such as a unit's all-gather, is exposed. If `waits` is false, the host does not wait.
-// This is necessary for programs that would otherwise deadlock.
+// that the host has issued, on any stream. The host is then no longer ahead of the device, so the
+// next operation, such as a unit's all-gather, is exposed. If `waits` is false, the host does not
+// wait. This is necessary for programs that would otherwise deadlock.
 program::Program StoppedProgram(const program::Program& program,
                                 std::span<const DriverCallsAt> calls, bool waits = true);
 
 // The frees of a step that the caching allocator defers: frees of buffers for which another stream
-// was recorded (kRecordStream). The block becomes free when, on each recorded stream, its last use
-// before the free has ended on the device. The allocator detects this at the next allocation.
-// Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp, insert_events and
+// was recorded (kRecordStream). The block becomes free when, on each recorded stream, the block's
+// last use before the free has ended on the device. The allocator detects this at the next
+// allocation. Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp, insert_events and
 // process_events.
 class DeferredFrees {
  public:
@@ -54,7 +54,7 @@ class DeferredFrees {
     if (own == 0) return {};
     return {uses_.data() + first_[own - 1], first_[own] - first_[own - 1]};
   }
-  // Returns the index of an operation in operations(), or kNone if no free waits for it.
+  // Returns the index of an operation in operations(), or kNone if no free waits for the operation.
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }

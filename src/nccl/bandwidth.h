@@ -25,8 +25,8 @@ struct BandwidthCeilings {
   double nvls_efficiency = 0;
 };
 
-// Returns the limits for a communicator. `oldest` is the generation of its oldest GPU. In one node,
-// `ll` depends on `oldest`; across nodes, `ll` depends on `cpu`.
+// Returns the limits for a communicator. `oldest` is the generation of the communicator's oldest
+// GPU. In one node, `ll` depends on `oldest`; across nodes, `ll` depends on `cpu`.
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes);
 
 // The link bandwidths that NCCL assumes, in GB/s in one direction, without protocol overhead

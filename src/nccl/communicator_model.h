@@ -80,9 +80,9 @@ class CommunicatorModel {
  public:
   explicit CommunicatorModel(const Communicator& communicator, const Overrides& overrides = {});
 
-  // Return the latency in us and the bandwidth in GB/s, before corrections. A bandwidth of 0 means
-  // that the combination is not used: it does not exist, it is excluded by the user, or NCCL
-  // considers it unsafe or untested.
+  // Return the latency in us and the bandwidth in GB/s, before corrections. If the bandwidth is 0,
+  // NCCL does not use the combination: the combination does not exist, the user excludes it, or
+  // NCCL considers it unsafe or untested.
   double latency(Function function, Algorithm algorithm, Protocol protocol) const {
     return tables_[static_cast<std::size_t>(function)].latency.at(algorithm, protocol);
   }

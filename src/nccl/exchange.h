@@ -37,8 +37,9 @@ struct PointToPointChannels {
 // Returns the channels for `nodes` identical nodes:
 //   - Each peer has two channels per NVLink on its path, or two channels over PCIe.
 //  - Over the network, each peer has one channel per network card or one channel per 14 GB/s of the
-//    cards' bandwidth, whichever is more. Before NCCL 2.30, each peer has two channels, or one
-//    channel if more than four peers would otherwise share one, but at least one channel per card.
+//    cards' bandwidth, whichever is more. Before NCCL 2.30, each peer has two channels, but only
+//    one channel if more than four peers would otherwise share a channel. Each peer has at least
+//    one channel per card.
 //  - The minimum over all peers applies to all peers.
 //   - From NCCL 2.30 on, across nodes, the number is halved until all peers can have channels at
 //     once, with eight peers per channel.

@@ -15,8 +15,8 @@
 // A message loads all links of its path at once, at the connection's rate, for bytes / rate. A link
 // transmits its traffic in arrival order at its own bandwidth, and queues the excess. A message has
 // left when every link of its path has transmitted all traffic that was queued before the message's
-// end. The message's last byte arrives `latency` later. Connections that together do not exceed a
-// link's bandwidth never affect each other, and an overloaded link is never idle.
+// end. The message's last byte arrives `latency` later. Connections whose total rate does not
+// exceed a link's bandwidth never affect each other. An overloaded link is never idle.
 //
 // A worker sends over a connection when its previous message over this connection has left. Before
 // a worker sends in another stage of the algorithm, the worker waits until all its messages have
@@ -37,7 +37,7 @@ struct MessageJob {
 
 struct MessageRun {
   std::vector<std::vector<Time>> rank_ends;  // indexed by [job][rank]
-  std::vector<Time> ends;                    // by job: end of its last rank or message
+  std::vector<Time> ends;                    // by job: end of the job's last rank or message
   std::int64_t messages = 0;
   // The total time that messages waited for overloaded links. Zero without contention.
   Time queued{};

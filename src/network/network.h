@@ -91,10 +91,10 @@ class Network {
   // The devices, links and places of a new network.
   class Description {
    public:
-    // Adds a device and returns its index. `forwards` is true for switches, CPUs and NICs. GPUs are
-    // only ends of routes, except relays (Router::Find). `node` is -1 for the fabric. Routes
-    // between two places use only the fabric and the nodes of these places. Names appear in faults
-    // and reports.
+    // Adds a device and returns the index of the device. `forwards` is true for switches, CPUs and
+    // NICs. GPUs are only ends of routes, except relays (Router::Find). `node` is -1 for the
+    // fabric. Routes between two places use only the fabric and the nodes of these places. Names
+    // appear in faults and reports.
     int AddDevice(std::string name, bool forwards, int node = -1);
     // Adds a link in one direction. Both devices must exist.
     void AddLink(const Link& link);
@@ -130,7 +130,7 @@ class Network {
   bool IsInsideNode(int id) const;
   std::string LinkName(int id) const;  // for example, "node0/gpu1 to node0/nvswitch0"
   std::string PlaceName(int place) const;
-  // Returns whether the place consists of switches. Otherwise, it is a rank's GPU.
+  // Returns whether the place consists of switches. A place without switches is a rank's GPU.
   bool Forwards(int place) const;
 
   // Finds routes. Reuses memory and results between calls. Not thread-safe.
@@ -159,8 +159,9 @@ class Network::Router {
   // fewest links is chosen. Fails if there is no route. A route from a place to itself has no
   // links.
   //  - Between nodes, latency inside the nodes is compared first. A message therefore uses the
-  //    cards nearest to the sender and to the receiver (ncclTopoGetNetDev, src/graph/topo.cc of
-  //    NVIDIA/nccl), even if a path through the CPUs to the receiver's rail is shorter.
+  //    network cards nearest to the sender and to the receiver (ncclTopoGetNetDev,
+  //    src/graph/topo.cc of NVIDIA/nccl), even if a path through the CPUs to the receiver's rail is
+  //    shorter.
   //   - Two places connected by NVLink use only NVLink, even if another route has less latency.
   //     (NCCL also prefers some kinds of paths to others, src/graph/paths.cc.)
   //  - If two places have no NVLink to each other or to a common switch, but NVLinks to another
@@ -228,7 +229,7 @@ class Network::Router {
   std::optional<Known> Search(int from, int to, bool nvlink_only);
   struct Query;  // the ends of a search, and the links that the search may use
   // Returns the distance of the shortest route, or none. For each device on the route, stores in
-  // `visits_` how it is reached.
+  // `visits_` the links that reach the device.
   std::optional<Distance> FindNearest(Query& query);
   // Finds the entries of the target's node and their distances to the target, so that the search
   // ignores switches whose distance is too long. Does nothing within one node.
@@ -250,7 +251,7 @@ class Network::Router {
   // `arriving` is the fraction of the transfer that reaches this hop.
   void Divide(int from, int to, bool chooses, double arriving);
 
-  // The largest number of entries in `known_`. If it is exceeded, `known_` is cleared.
+  // The largest number of entries in `known_`. With more entries, `known_` is cleared.
   static constexpr std::size_t kMostKnown = 65'536;
 
   const Network& network_;

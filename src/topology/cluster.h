@@ -19,13 +19,13 @@ namespace stepcast::topology {
 // for Distributed AI Training at Meta Scale"). ByteDance's uplinks have twice the rate of a
 // downlink, enough for two connections (Jiang et al. 2024, MegaScale, arXiv 2402.15627).
 
-// Identical leaf switches. Only one direction of their uplinks is considered.
+// Identical leaf switches. Only one direction of the uplinks is considered.
 struct HashedLeaves {
   std::int64_t leaves = 0;
   std::int64_t connections = 0;  // number of connections that leave each leaf at the same time
 };
 
-// Returns the expected duration of a transfer that waits for its slowest connection, divided by its
+// Returns the expected duration of a transfer that ends with its slowest connection, divided by the
 // duration without collisions: E[max(1, m x part)]. Here, m is the largest number of connections on
 // any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
 // A connection uses each of the leaf's `uplinks` uplinks with the same probability.
@@ -79,9 +79,9 @@ class Cluster {
   //
   // For a group inside one node, see rings.h. Across nodes, the group has as many ring channels as
   // its members have NICs. Each channel enters and leaves every node by the channel's rail.
-  // Channels divide the links that they cross. The nodes of a leaf divide its uplinks evenly,
-  // because all send at the same time. On a fat tree with oversubscription k, a group that spans
-  // leaves therefore gets 1/k of its NICs' bandwidth.
+  // Channels divide the links that they cross. The nodes of a leaf divide the leaf's uplinks
+  // evenly, because all nodes send at the same time. On a fat tree with oversubscription k, a group
+  // that spans leaves therefore gets 1/k of its NICs' bandwidth.
   //
   // With hashed connections (RouteChoice::kEcmp), a group that spans leaves gets the expected rate
   // of its slowest connection (ExpectedSlowdown). kIgnored is for callers that assign each

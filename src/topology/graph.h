@@ -64,8 +64,8 @@ int LeafCount(const Fabric& fabric, int nodes);
 // Returns the leaf switch to which NIC `nic` of `node` is connected.
 int LeafOf(const Fabric& fabric, int node, int nic);
 
-// Graph algorithms of Boost.Graph. Only graph.cc includes Boost.Graph, because it takes seconds to
-// compile.
+// Graph algorithms of Boost.Graph. Only graph.cc includes Boost.Graph, because Boost.Graph takes
+// seconds to compile.
 
 // The distance between two devices. Distances are compared first by latency, then by number of
 // links.

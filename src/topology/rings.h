@@ -40,8 +40,8 @@ NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus)
 // enters and leaves the node through NIC rails[channel] (NCCL's rail-aligned rings,
 // src/graph/connect.cc). The ring leaves from the GPU that owns the NIC. The ring enters at the
 // owner's ring neighbor if this neighbor is as near to the NIC as the owner. Otherwise, the ring
-// enters at the owner, and the ring's last GPU reaches the NIC through the owner's memory if NVLink
-// connects both GPUs (NCCL's PXN, src/graph/paths.cc).
+// enters at the owner. If NVLink connects the ring's last GPU and the owner, the last GPU reaches
+// the NIC through the owner's memory (NCCL's PXN, src/graph/paths.cc).
 struct NodeTraffic {
   std::vector<int> rails;           // [channel]: NIC
   std::vector<Time> exit_latency;   // [channel]: last GPU to NIC
