@@ -297,7 +297,7 @@ struct FrameworkCosts {
 Time OnHost(Time time, double speed);
 Dispatch OnHost(const Dispatch& dispatch, double speed);
 
-// The kernel costs since a PyTorch release, including values that did not change in this release.
+// The kernel costs from a PyTorch release on, including values that did not change in this release.
 struct KernelRelease {
   Version torch;
   KernelCosts costs;

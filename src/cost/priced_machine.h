@@ -89,9 +89,9 @@ class SiblingLinks {
   // pairs of sender and receiver.
   using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
 
-  // Finds the links that a group shares. `ranks` is a group of `layout`. A pipeline stage is
-  // `stage_ranks` consecutive ranks. `cluster` and `loads` must outlive this object. Groups of all
-  // clusters may share `loads`.
+  // Finds the links that a group shares with its siblings. `ranks` is a group of `layout`. A
+  // pipeline stage is `stage_ranks` consecutive ranks. `cluster` and `loads` must outlive this
+  // object. Objects for different clusters may share `loads`.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
   // Like the constructor above, but `lists` maps a group to its communicating ranks. Only for the

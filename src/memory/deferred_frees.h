@@ -27,8 +27,8 @@ class HostOrder {
 // Returns the peak of the complete program, computed by HostOrder, in bytes.
 Bytes PeakInHostOrder(const program::Program& program);
 
-// Returns the program with driver calls in the step. Each call precedes its allocation. `calls`
-// must be in ascending order of instructions. The result has no data flow.
+// Returns a copy of the program whose step contains the driver calls. Each call precedes its
+// allocation. `calls` must be in ascending order of instructions. The result has no data flow.
 //
 // cudaFree waits for the device (CUDA runtime API: "may perform implicit synchronization";
 // pytorch/pytorch pull 19222). Before segments are freed, the host therefore waits for all work

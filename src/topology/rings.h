@@ -56,8 +56,9 @@ struct NodeTraffic {
 // Returns the NICs that a set of a node's GPUs uses, ascending.
 std::vector<int> RailsOf(const NodeRoutes& routes, const std::vector<int>& gpus);
 
-// Computes a node's part of the rings. `rings` are the rings among `gpus`. `port` is the bandwidth
-// from a NIC to the fabric in one direction. There must be at least as many channels as rails.
+// Computes a node's part of the rings that span several nodes. `rings` are the rings among `gpus`.
+// `port` is the bandwidth from a NIC to the fabric in one direction. There must be at least as many
+// channels as rails.
 NodeTraffic BuildNodeTraffic(const NodeRoutes& routes, const std::vector<int>& gpus,
                              const NodeRings& rings, Bandwidth port, int channels);
 

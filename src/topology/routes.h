@@ -40,9 +40,9 @@ struct Share {
   double share = 0;
 };
 
-// A route from one device to another. If several routes are equally short, all are used. A route's
-// traffic is proportional to the bandwidth of its last link that is not common to all routes, such
-// as the link to an NVSwitch plane.
+// A route from one device to another. If several routes are equally short, all of these routes are
+// used. A route's traffic is proportional to the bandwidth of its last link that is not common to
+// all routes, such as the link to an NVSwitch plane.
 struct Route {
   Distance distance;
   bool nvlink = true;  // uses only NVLink
