@@ -4,8 +4,8 @@
 
 #include "tl/expected.hpp"
 
-// Pass on the error of a tl::expected from a function that returns a tl::expected with the same
-// type of error.
+// Macros for functions that return a tl::expected. The macros return the error of another
+// tl::expected, which must have the same type of error.
 
 // Returns from the enclosing function if the result of `expression` is an error.
 #define STEPCAST_TRY(...)                                       \

@@ -19,7 +19,7 @@ namespace stepcast {
 // process, a line on stderr states what the command waits for.
 
 // Opens a named pipe for reading. Returns the descriptor, or -1 with errno. Returns after the first
-// bytes have arrived or the writer has closed the pipe. Later reads block.
+// bytes have arrived or the writer has closed the pipe. Later reads wait for data.
 int OpenPipeToRead(const std::string& path);
 
 // Opens a named pipe for writing. Returns the descriptor, or -1 with errno. Returns only when a
@@ -99,7 +99,7 @@ class InputFile {
 };
 
 // Returns the 64-bit FNV-1a hash and the length of `content`: "1f0e2d3c4b5a6978-1234". The digest
-// detects accidental changes, but not deliberate ones.
+// detects accidental changes, but not deliberate changes.
 std::string ContentDigest(std::string_view content);
 
 // Records the input files that the current thread reads during the object's lifetime. Scopes may be

@@ -23,11 +23,11 @@ struct QuestionSetting {
   std::string type;  // type of the value on help pages; empty: a flag, or an argument
   std::string help;  // empty: the text is in the program's help.txt
   bool required = false;
-  bool commas = false;                           // several values in one word, separated by commas
-  bool not_negative = false;                     // a number that is at least 0
-  bool probability = false;                      // a number from 0 to 1
-  std::vector<std::string> words{};              // the allowed values; empty: any value
-  std::vector<std::string> offers{};             // suggestions for completion
+  bool commas = false;                // several values in one argument, separated by commas
+  bool not_negative = false;          // a number that is at least 0
+  bool probability = false;           // a number from 0 to 1
+  std::vector<std::string> words{};   // the allowed values; empty: any value
+  std::vector<std::string> offers{};  // suggestions for completion
   std::optional<std::pair<int, int>> range{};    // smallest and largest allowed integer
   std::vector<std::string> excludes{}, needs{};  // names of other settings
 

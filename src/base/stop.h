@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-// Stops long work early: at a deadline, or on request (Ctrl-C).
+// Stops long computations early: at a deadline, or on request (Ctrl-C).
 namespace stepcast {
 
 // A request to stop, from any thread or signal handler. The request cannot be withdrawn.

@@ -46,8 +46,8 @@ std::string YamlQuoted(std::string_view text);
 // context.
 std::string YamlScalar(std::string_view text);
 
-// Returns whether YAML reads the unquoted text as the same text in blocks, in flows and as a key.
-// False for words that mean null ("null", "~"); true for numbers.
+// Returns whether YAML reads the unquoted text as the same text in block collections, in flow
+// collections and as a key. False for words that mean null ("null", "~"); true for numbers.
 bool IsPlainYaml(std::string_view text);
 
 // Replaces a file by a new version. The new version is written under a temporary name in the same

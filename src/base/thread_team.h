@@ -17,7 +17,7 @@ int UsableCores();
 // thread_local caches exist as long as the team. Only one thread may use a team at a time.
 class ThreadTeam {
  public:
-  // Starts up to `threads` threads, or fewer (possibly none) if the system refuses to create them.
+  // Starts `threads` threads, or fewer (possibly none) if the system cannot create all of them.
   explicit ThreadTeam(int threads);
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;

@@ -19,8 +19,8 @@
 
 namespace stepcast::calibrate {
 
-// A microbenchmark is a small step program. The runtime executes it like a training step, so
-// measured times include the overheads of training.
+// A microbenchmark is a small step program. The runtime executes this program like a training step,
+// so measured times include the overheads of training.
 
 // How samples are computed from the recorded times of operations.
 enum class Rule : std::uint8_t {
@@ -85,7 +85,7 @@ Benchmark KernelBenchmark(const std::vector<Kernel>& kernels, int repetitions);
 // operands together have at least four times the size `cache`.
 Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, Bytes cache,
                              int repetitions);
-// Returns the bytes that AdamW moves. It reads the parameter, the gradient and two moments, and
+// Returns the bytes that AdamW moves. AdamW reads the parameter, the gradient and two moments, and
 // writes all except the gradient.
 constexpr Bytes OptimizerBytes(std::int64_t elements) { return Bytes(28 * elements); }
 
@@ -95,16 +95,16 @@ Benchmark CopyBenchmark(program::CopyDirection direction, const std::vector<Byte
 // streams. The probes are the copies to the device and the copies from the device.
 Benchmark TwoWayCopyBenchmark(Bytes size, int repetitions);
 
-// Returns a benchmark of many tiny kernels, then many tiny collectives, issued faster than they
-// run. The probes are the device time per kernel, and the host time to issue a kernel and a
-// collective. A group of one rank has no collectives, because libraries may skip their
-// communication.
+// Returns a benchmark of many tiny kernels, then many tiny collectives. The host issues these
+// operations faster than the device runs them. The probes are the device time per kernel, and the
+// host time to issue a kernel and a collective. A group of one rank has no collectives, because
+// libraries may skip their communication.
 Benchmark LaunchBenchmark(const std::vector<int>& group);
 
 // Returns a benchmark of successive collectives of one kind, with one probe per size. Before each
-// collective, the compute stream pauses and the communication stream waits for it; afterward, the
-// compute stream waits for the collective. As in a training step, ranks start at slightly different
-// times.
+// collective, the compute stream pauses, and the communication stream waits for the end of this
+// pause. Afterward, the compute stream waits for the collective. As in a training step, ranks start
+// at slightly different times.
 //
 // `groups` must include the group of `rank`. Sizes are as in nccl-tests, in multiples of 4 x ranks
 // bytes. Values are FP32, averaged, and never zero. send_recv is an exchange in which each rank

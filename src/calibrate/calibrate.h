@@ -27,7 +27,7 @@ namespace stepcast::calibrate {
 // A part of a calibration that can be selected. kLaunch and kMemory are always measured with other
 // parts that add values to the profile's section `kernels`.
 enum class Part : std::uint8_t {
-  kLaunch,        // issue and start of kernels; with several ranks, also issue of collectives
+  kLaunch,        // time to issue and start kernels; with several ranks, also to issue collectives
   kMemory,        // memory-bound kernels, by bytes
   kGemm,          // matrix multiplications by m, n, k, data type and layout; sustained clock
   kAttention,     // attention by heads, sequence length, head size, data type and direction
@@ -66,8 +66,8 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> run;
   std::string state;  // state of an interrupted calibration, on rank 0; empty: none
   Observer observer;
-  // Returns the current state of rank 0's device, or none if the state is unknown. Must be null on
-  // all ranks or on no rank; null means unknown.
+  // Returns the current state of rank 0's device, or none if the state is unknown. The member
+  // `health` must be null on all ranks or on no rank. If `health` is null, the state is unknown.
   std::function<std::optional<runtime::DeviceHealth>()> health;
   // Returns the seconds since the calibration began, on rank 0. Null: reads the system clock.
   std::function<double()> elapsed;
@@ -86,7 +86,8 @@ struct Outcome {
   calibration::Calibration profile;
   std::vector<Fitted> fits;
   std::vector<std::string> warnings;  // sentences without a period
-  // If not empty: why nothing was measured. The stored state is invalid or from another machine.
+  // The reason why nothing was measured: the stored state is invalid or from another machine.
+  // Empty: there was no such error.
   std::string refused;
   // If not zero, nothing was measured because no group has this number of ranks. `groups_of`
   // contains the possible numbers of ranks.

@@ -30,7 +30,7 @@ double SlowDown(double beside, double alone);
 // Returns the medians of the results, adjusted so that times do not decrease with size.
 std::vector<Time> TimesOf(const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// Fits a line (start and rate) to the medians of the results.
+// Fits a line (start-up cost and rate) to the medians of the results.
 Fitted FitOf(const std::string& what, const std::vector<std::pair<std::int64_t, Summary>>& results);
 
 // How the simulator interpolates times between sizes. kLinear: time is linear in size.
@@ -74,7 +74,7 @@ struct Effort {
 
 // Returns the approximate duration of the calibration.
 Time TimeOf(const Options& options);
-// Returns whether there is time only for a coarse grid with few repetitions.
+// Returns whether the time limit allows only a coarse grid with few repetitions.
 bool IsCoarse(const Options& options);
 
 struct Campaign {
@@ -90,8 +90,8 @@ struct Campaign {
 
   // Returns the profile's section `kernels`, which the first call creates.
   calibration::KernelCosts& kernels();
-  // Converts results by bytes to a curve of the profile. Also updates the profile's residuals and
-  // the fitted lines.
+  // Converts the results for each number of bytes to a curve of the profile. Also updates the
+  // profile's residuals and the fitted lines.
   calibration::Curve CurveOf(const std::string& part, const std::string& what,
                              const Results& results, Between between);
 

@@ -34,8 +34,10 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // The corrections learned from all configurations that are similar to another configuration, or
-  // from the only configuration. None if there are several configurations, but no two are similar.
+  // The learned corrections. If there are several configurations, corrections are learned only from
+  // configurations that are similar to another one. If no two configurations are similar, there are
+  // no corrections. If there is only one configuration, corrections are learned from this
+  // configuration.
   std::optional<calibration::LearnedRuns> learned{};
   // Whether to use the corrections. With several configurations, leave-one-out cross-validation
   // must reduce the mean absolute error by more than one standard error of the reduction. (For this

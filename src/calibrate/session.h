@@ -35,7 +35,7 @@ struct SizePlan {
 struct NextSizes {
   std::vector<std::int64_t> sizes;  // empty: nothing remains to be measured
   double expected = 0;              // expected seconds of the slowest of these sizes
-  bool briefly = false;             // time is short, so long operations are repeated less often
+  bool briefly = false;  // true: little time remains, and long operations are repeated less often
 };
 
 // Returns the minimum number of runs of an operation that takes `seconds`. For short operations,
@@ -50,9 +50,9 @@ constexpr double kNeedsNoWarmup = 1;  // seconds
 // the smallest sizes.
 NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& measured, double left);
 
-// Measures on all ranks at once. All ranks make the same calls in the same order. Only rank 0 reads
-// earlier results and determines repetitions; it sends both to the other ranks, so that all ranks
-// decide alike.
+// Measures operations on all ranks at the same time. All ranks make the same calls in the same
+// order. Only rank 0 reads earlier results and determines repetitions. Rank 0 sends the results and
+// repetitions to the other ranks, so that all ranks decide alike.
 
 // The results of a calibration so far, by key, from which an interrupted calibration can continue.
 // The results are valid only for one machine and one set of options (the binding). As text:

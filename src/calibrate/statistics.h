@@ -46,9 +46,9 @@ struct Line {
 Line FitLine(const std::vector<std::pair<double, double>>& points);
 
 // Fits a start-up cost and a rate to points of size and time. The first fit is a Theil-Sen line
-// with relative weights, so that the largest sizes do not dominate. The start is then the median
-// over the smallest third of the sizes, given the slope. The slope is the median over the largest
-// third, given the start.
+// with relative weights, so that the largest sizes do not dominate. With the slope of this line,
+// the start-up cost is then the median over the smallest third of the sizes. With this cost, the
+// slope is the median over the largest third.
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points);
 
 // Returns the non-decreasing values with the smallest squared distance: decreasing neighbors are
@@ -62,7 +62,7 @@ struct Repetition {
   std::size_t least = 5;
   std::size_t most = 200;
   double uncertainty = 0.01;  // target for the relative uncertainty of the median
-  Time limit = Seconds(1);    // device time per point, except for `least` repetitions
+  Time limit = Seconds(1);    // device time per point; `least` repetitions may take longer
   // If true, the limit is reduced to a quarter, and long operations are repeated less often.
   bool briefly = false;
 };

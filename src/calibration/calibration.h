@@ -64,7 +64,7 @@ struct GemmTiling {
   // reading each FP32 partial sum once. Below 1 if thread blocks add partial sums in the cache. A
   // large value means that the library does not use split-K.
   double split = 1;
-  Time start;  // device time per multiplication without tiles; replaces start_latency
+  Time start;  // device time per multiplication in addition to its tiles; replaces start_latency
   bool empty() const { return tiles.empty(); }
   friend bool operator==(const GemmTiling&, const GemmTiling&) = default;
 };
@@ -82,7 +82,7 @@ struct PowerDraw {
     const double own = of_type[static_cast<std::size_t>(type)];
     return own == 0 ? products : own;
   }
-  double memory = 0;  // total draw of memory-bound kernels; zero: unknown, the limit applies
+  double memory = 0;  // total draw of memory-bound kernels; zero: unknown, assumed to be the limit
   friend bool operator==(const PowerDraw&, const PowerDraw&) = default;
 };
 
@@ -103,9 +103,9 @@ struct PowerDraw {
 //
 // Heads of size 64 and 256 reach the fractions `head_64` and `head_256` of the rate. A sliding
 // window adds `forward_window_length` to half_length, because a block's keys have a second edge.
-// Kernels that process several query heads of a key head in one block load fewer keys per query:
-// half_length also grows by `forward_unshared_length` x key heads / query heads. Zero efficiency:
-// unknown.
+// Kernels that process several query heads of a key head in one block load fewer keys per query.
+// Therefore, half_length also grows by `forward_unshared_length` x key heads / query heads. Zero
+// efficiency: unknown.
 struct AttentionEfficiency {
   double forward = 0, backward = 0;
   double forward_half_length = 0, backward_half_length = 0;
@@ -175,13 +175,13 @@ struct KernelCosts {
   Time token_sum_time;
   std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // indexed by DataType
   // The rate of a matrix multiplication with operand rows aligned only to 2 bytes, as a fraction of
-  // the full rate (cost/kernel_time.h). Zero: unknown, no loss.
+  // the full rate (cost/kernel_time.h). Zero: unknown; the rate is then not reduced.
   double gemm_unaligned = 0;
   // The rate for operand rows aligned to 4 or 8 bytes, as a fraction of the full rate. Zero: each
   // halving of the alignment reduces the rate by the same factor.
   double gemm_unaligned_even = 0;
   // The rate of a matrix multiplication with result rows aligned only to 2 bytes, as a fraction of
-  // the full rate. Zero: no loss.
+  // the full rate. Zero: unknown; the rate is then not reduced.
   double gemm_unaligned_result = 0;
   // The rates of unaligned batched matrix multiplications, newest release first. Empty: unknown;
   // the fractions for single multiplications apply.
@@ -230,7 +230,7 @@ struct LinkCosts {
   double nvlink_efficiency = 0;  // achieved fraction of the link bandwidth in one direction
   double pcie_efficiency = 0;
   double network_efficiency = 0;
-  Time ring_base, tree_base;                              // time once per collective
+  Time ring_base, tree_base;                              // fixed time per collective
   Time ring_nvlink_hop, ring_pcie_hop, ring_network_hop;  // time per step over a hop
   Time tree_nvlink_hop, tree_pcie_hop, tree_network_hop;
   // The standard deviation of a collective's time among calls and groups, divided by the mean
@@ -266,7 +266,8 @@ constexpr std::string_view Name(Neighbour neighbour) {  // the names in files
 }
 
 // The measured slowdowns of a kernel and a collective that run concurrently (1.1: 10 % longer). Not
-// used by the simulator, whose rule (engine/shared_resources.h) slows both equally.
+// used by the simulator, whose rule (engine/shared_resources.h) slows the kernel and the collective
+// equally.
 struct Interference {
   Neighbour kernel = Neighbour::kGemm;
   CollectiveKind collective = CollectiveKind::kAllReduce;
@@ -296,7 +297,7 @@ struct FrameworkCosts {
 Time OnHost(Time time, double speed);
 Dispatch OnHost(const Dispatch& dispatch, double speed);
 
-// The kernel costs since a PyTorch release, including values that did not change in this release.
+// The kernel costs from a PyTorch release on, including values that did not change in this release.
 struct KernelRelease {
   Version torch;
   KernelCosts costs;

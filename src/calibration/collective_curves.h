@@ -88,7 +88,7 @@ struct CurveFile {
   std::string topology;     // topology file of a similar machine, to compare forecasts
   Version nccl;             // the NCCL release, stated or assumed
   std::string rule;         // how points were divided into fit, held_back and uncertain
-  std::string not_counted;  // why statistics exclude the points; empty: included
+  std::string not_counted;  // reason to exclude the points from statistics; empty: included
   bool nvlink = true;       // true: NVLink connects the GPUs of a node; false: PCIe
   Bandwidth inside;         // NVLink or PCIe bandwidth of a GPU, one direction; zero: not stated
   Bandwidth network;        // sum of a node's network cards, one direction; zero: a single node

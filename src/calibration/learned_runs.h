@@ -10,8 +10,8 @@
 // correction. (C. E. Rasmussen, C. K. I. Williams 2006, Gaussian Processes for Machine Learning,
 // chapter 2.)
 //
-// The squared distance d of two runs is a sum over the settings known for both runs: (doublings /
-// 2)^2 for each numeric setting (RunSize), and 1 for each other setting (RunKind) that differs. The
+// The squared distance d of two runs is a sum over the settings known for both runs. Each numeric
+// setting (RunSize) adds (doublings / 2)^2. Each other setting (RunKind) that differs adds 1. The
 // covariance is
 //
 //   near^2 exp(-d / 2) + wide^2 exp(-d / 32)

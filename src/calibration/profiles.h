@@ -28,7 +28,7 @@ const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>
 
 // Derives a table for `ranks` ranks from the table with the most similar number of ranks, for a
 // flat cluster without link. The part of each time that grows with bytes is scaled by the bytes
-// that a ring sends; the rest is scaled by the number of steps of a ring. Returns none for
+// that a ring sends. The rest is scaled by the number of steps of a ring. Returns none for
 // exchanges, broadcast and reduce, and if there is no table.
 std::optional<CollectiveTable> TableFromOtherRanks(const std::vector<CollectiveTable>& tables,
                                                    CollectiveKind collective, int ranks);
@@ -54,7 +54,7 @@ struct DeviceSheet {
 // Returns the values that are impossible on this device:
 //   - kernels that move 256 MiB or more (beyond any cache) faster than the memory bandwidth;
 //   - attention faster than the peak of its data type;
-//   - launches, or the shortest kernel, that take no time, if a host launches kernels.
+//   - a zero launch time, or a zero time of the shortest kernel, if a host launches kernels.
 //
 // Does not check matrix multiplications, which cost::Price compares with the peak
 // (cost.faster-than-device).

@@ -21,9 +21,9 @@
 
 namespace stepcast::cost {
 
-// Returns the highest price of a collective in `kinds`: all ranks of the group finish together
-// (scenario/job_devices.h). `collective` is an index in the first kind's program. Kinds with a
-// different collective at this index are ignored.
+// Returns the highest price of a collective in `kinds`, because all ranks of the group finish
+// together (scenario/job_devices.h). `collective` is an index in the first kind's program. Kinds
+// with a different collective at this index are ignored.
 const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::Index collective);
 
 // Converts a priced collective or message to a flow with the latency of the price. The flow's work
@@ -34,7 +34,7 @@ const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::I
 // more than rounding, otherwise `priced`.
 Time LongerWork(Time priced, Time needed);
 
-// Returns the work, as a time, of a flow of `bytes` bytes.
+// Returns the duration W of the work of a flow of `bytes` bytes.
 Time FlowWork(const LinkLoads::Load& load, Bytes bytes, const Demand& price);
 
 // Returns the fraction of a link that the flow uses, at most 1. `busy` is the time in seconds for
@@ -46,10 +46,10 @@ double FlowShare(double busy, Bytes bytes, Time work);
 // The algorithm of the price determines which rank sends which bytes to which rank
 // (network/group_steps.h). The uncontended duration is the price, unless the links need longer
 // because a spine is too narrow or a link is slow. There are two modes:
-//   - flow: one flow per group, as described above.
+//   - flow: one flow per group.
 //   - message: every message is sent separately. A message of S bytes is modeled as a scatter of 2
-//     S over its two ranks, in which the root keeps half. Connections send at the fraction (links'
-//     work) / W of the rate that the links allow. If the collective's latency exceeds the latency
+//     S over its two ranks, in which the root keeps half. Connections send at the rate that the
+//     links allow, multiplied by (links' work) / W. If the collective's latency exceeds the latency
 //     of its messages, the collective starts later by the difference. If the latency is
 //     smaller, the messages are sent faster, but not faster than the links allow.
 // A group on nodes of several kinds has the highest price of these kinds (cost/prices.h). With
@@ -71,18 +71,19 @@ Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& sc
 // Flow mode on classes of ranks. Ranks with equal programs, prices and links form a class, and one
 // rank of each class is simulated.
 //
-// A coloring groups ranks, groups, messages and links that cannot be distinguished
+// Ranks, groups, messages or links that cannot be distinguished get the same color
 // (parallel/rank_classes.h). With max-min fair sharing, all flows of one color have the same rate.
 // It is therefore enough to simulate one flow and one link per color. The simulated flow loads the
 // simulated link as much as all flows of its color load one link. Asymmetry (a slow link, an odd
-// number of nodes below a leaf, an additional GPU on a card) adds colors, up to one class per rank.
+// number of nodes below a leaf, an additional GPU on a network card) adds colors, up to one class
+// per rank.
 //
-// Links that cannot be saturated slow no flow and are removed first. Flows that differ only in
-// removed links have one color. Loads that differ by less than 1e-9 are equal.
+// Links that cannot be saturated do not slow any flow. These links are removed first. Flows that
+// differ only in removed links have one color. Loads that differ by less than 1e-9 are equal.
 
 struct FlowClasses {
-  // The classes of ranks. The first meetings of `classes` are the groups of the layouts, in the
-  // order of parallel::GroupMeetings.
+  // The classes of ranks. In `classes`, the groups of the layouts come first, in the order of
+  // parallel::GroupMeetings.
   parallel::Classes classes;
   // The traffic by class: the collectives of the class's representative, for one group per color.
   network::CollectiveTraffic traffic;

@@ -127,12 +127,12 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 //                    achieve
 // Protocols for small messages and reduction in switches are not modeled here.
 //
-// kAuto selects the faster of ring and tree, or the ring if they are equally fast or there is no
-// tree. (On a flat cluster, the default is the ring.)
+// kAuto selects the faster of ring and tree. If both are equally fast, or there is no tree, kAuto
+// selects the ring. (On a flat cluster, the default is the ring.)
 //
-// Shares: the links that limit B have share 1 of kScaleUp (inside nodes) or kNetwork (between
-// nodes). The share of the other links is proportional to their busy time. The multiprocessors and
-// memory bandwidth that a collective uses are ignored.
+// Shares: for the links that limit B, the share of kScaleUp (inside nodes) or kNetwork (between
+// nodes) is 1. The share of the other links is proportional to their busy time. The multiprocessors
+// and memory bandwidth that a collective uses are ignored.
 
 // Returns the mean number of bytes that a rank of the group sends, for ring and tree. Zero for one
 // rank.
@@ -151,13 +151,13 @@ double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // Returns a lower bound for measured times. On a flat cluster and for exchanges, the bound is
-// BandwidthBound. On a real topology, switches may reduce and copy. The bound is then the time at
-// raw bandwidth for the data that each rank, or each of several nodes, must send: (N - 1) / N x S
-// or (n - 1) / n x S, or S for broadcast and reduce.
+// BandwidthBound. On a real topology, switches may reduce and copy. The bound is then the time to
+// send, at raw bandwidth, the data of each rank, (N - 1) / N x S, or of each of several nodes, (n -
+// 1) / n x S. For broadcast and reduce, the data are S.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // Returns the modeled price of a collective. If path.ranks > 1, requires path.ring_bandwidth > 0
-// and `links`, which may be null for a flat path.
+// and, unless the path is flat, `links`.
 CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
                                         const topology::CommunicationPath& path,
                                         const calibration::LinkCosts* links,

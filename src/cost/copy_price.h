@@ -10,10 +10,10 @@
 
 // Prices copies by the bandwidth of the memory or link that they use.
 //
-//   Device to device: start_latency, then 2 x bytes (read and written) over memory bandwidth x
-//     memory_efficiency.
-//   To or from the host: start_latency and the wire's latency, then bytes over PCIe bandwidth x
-//     pcie_efficiency.
+//   Device to device: start_latency, then 2 x bytes (read and written) / (memory bandwidth x
+//     memory_efficiency).
+//   To or from the host: start_latency and the wire's latency, then bytes / (PCIe bandwidth x
+//     pcie_efficiency).
 //
 // If the profile has a measured curve for the direction, the curve's times replace these formulas.
 // Measured times include the start latency.
@@ -39,7 +39,7 @@ Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const
                      const calibration::KernelCosts& kernels, const calibration::LinkCosts& links);
 
 // Returns the price of a copy from a measured curve. If `latency_counts` is false, the start
-// latency is subtracted.
+// latency is subtracted from the measured time.
 Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,
                          Time start_latency, bool latency_counts);
 

@@ -6,9 +6,10 @@
 #include "src/cost/demand.h"
 
 // Times of collectives between the measured sizes of a curve. The time is the modeled time
-// (CollectiveLaw, here "law") multiplied by a factor measured / modeled. Between sizes, the
-// logarithm of the factor is linear in the logarithm of the size (provenance kInterpolated). Beyond
-// the first and last sizes, the factor is constant (provenance kExtrapolated).
+// (CollectiveLaw, here "law") multiplied by the factor (measured time / modeled time). Between
+// sizes, the logarithm of the factor is linear in the logarithm of the size (provenance
+// kInterpolated). Beyond the first and last sizes, the factor is constant (provenance
+// kExtrapolated).
 //
 // An alternative is a monotone cubic through the measured times. The factor and the cubic were
 // tested by omitting each inner fit point of calibration/collectives in turn (195 points). The

@@ -13,12 +13,12 @@
 // its stream but no resource. During `work`, the operation uses resources. An uncontended operation
 // takes latency + work. The share of a resource is the fraction of `work` for which the operation
 // needs it; the limiting resource has share 1. If the shares of concurrent operations add up to
-// more than 1 for some resource, they slow one another. For the sharing of multiprocessors, see
-// engine/shared_resources.h, "Persistent activities".
+// more than 1 for some resource, these operations slow one another. For the sharing of
+// multiprocessors, see engine/shared_resources.h, "Persistent activities".
 //
 // If sibling groups use a link at the same time as the operation, the link's share can exceed 1. A
-// share above 1 lengthens the work by this factor, and the work uses other resources at a rate that
-// is lower by the same factor.
+// share s > 1 multiplies the duration of the work by s, and the work uses other resources at 1/s of
+// the rate.
 namespace stepcast::cost {
 
 // The source of a value, best source first.
@@ -28,7 +28,7 @@ enum class Provenance : std::uint8_t {
   kInterpolated,  // between measured points
   kExtrapolated,  // below the first or beyond the last measured point
   kTransferred,   // measured for another group shape, or for a collective with the same traffic
-  kModelled,      // a formula with sourced constants
+  kModelled,      // a formula with constants from published sources
 };
 const char* Name(Provenance provenance);  // "given", "measured", ...
 
@@ -64,7 +64,7 @@ constexpr Resource KindOf(Resource resource) {
 
 // How the thread blocks of an operation occupy multiprocessors.
 enum class Occupancy : std::uint8_t {
-  kTurns,       // thread blocks start and end, so operations alternate
+  kTurns,       // operations alternate when thread blocks end and new blocks start
   kPersistent,  // one block on each multiprocessor that the operation uses, until it ends
   // The operation reserves its multiprocessors; no other operation runs on them. Used for
   // collectives. Messages, and operations that wait for other operations, use kTurns.

@@ -11,8 +11,9 @@
 //   - If devices differ permanently (KernelCosts::variation), the step takes the time of the
 //     slowest device (device_speed.h).
 //   - If kernels differ from launch to launch (KernelCosts::jitter), the differences partly average
-//     out. The time of k launches of time t each has the standard deviation jitter x t x sqrt(k). n
-//     ranks that then synchronize wait for the expected maximum of n such sums:
+//     out. The total time of k launches that take t each has the standard deviation jitter x t x
+//     sqrt(k). If n ranks then synchronize, they wait for the expected maximum of n such total
+//     times:
 //
 //  jitter x sqrt(sum of t^2) x q(n)
 //
@@ -20,8 +21,8 @@
 //
 // Relative to k x t, this wait decreases with the number of kernels between synchronizations. The
 // wait is large with tensor parallelism (two synchronizations per layer) and small with data
-// parallelism (one per step). Ranks synchronize when kernels wait for a collective, so the sum
-// starts at the previous such collective.
+// parallelism (one per step). Ranks synchronize when kernels wait for a collective, so the sum of
+// t^2 starts at the previous such collective.
 //
 // Collectives have a separate jitter (LinkCosts::jitter). A collective's time is equal on all ranks
 // of its group. If several groups run the same collective, the step waits for the slowest group.
@@ -33,10 +34,10 @@ struct Jitter {
   std::int64_t devices = 1;
 };
 
-// Adds waiting times to the price of each collective. The collective's latency increases by the
-// time that its ranks wait for one another, as the mean over the step's calls. The collective's
-// work increases by the wait for sibling groups. Has no effect if both deviations are zero or there
-// is one device.
+// Adds waiting times to the price of each collective. The latency increases by the mean time, over
+// the step's calls, for which the ranks wait for one another. The work increases by the time for
+// which the group waits for sibling groups. Has no effect if both deviations are zero or there is
+// one device.
 void AddJitter(const program::Program& program, const Jitter& jitter, Prices& prices);
 
 }  // namespace stepcast::cost

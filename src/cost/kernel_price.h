@@ -31,14 +31,14 @@
 //  kGiven         the given time is the price: no latency, no roofline, for any device or none;
 //                 uses all multiprocessors, unless the host does the work
 //
-// Some eager PyTorch kernels are limited by multiprocessors (Access). The traffic time of such a
-// kernel is divided by the fraction of the memory rate that the kernel reaches. A sum over tokens
-// takes at least token_sum_time per token, times the number of 32-column blocks per multiprocessor
-// if that number exceeds 1.
+// Some eager PyTorch kernels are limited by the number of multiprocessors (Access). The traffic
+// time of such a kernel is divided by the fraction of the memory rate that the kernel reaches. A
+// sum over tokens takes at least token_sum_time per token, times the number of 32-column blocks per
+// multiprocessor if that number exceeds 1.
 //
 // Matrix multiplications and attention run at the clock that the board's power limit allows. The
-// power draw of these kernels is proportional to their rate relative to the best multiplications
-// (kernel_time.h). Idle multiprocessors therefore allow a higher clock.
+// power draw of these kernels is proportional to their rate relative to the highest rate of matrix
+// multiplications (kernel_time.h). Idle multiprocessors therefore allow a higher clock.
 //
 // cuBLAS's matrix multiplications for Hopper (compute capability 9.x) are persistent: one thread
 // block per multiprocessor processes tile after tile. If a collective reserves some
@@ -48,7 +48,8 @@
 // Measurements in the profile replace these formulas (kernel_time.h). A measured time includes the
 // start: latency = start_latency, and work is the remaining time.
 //   kGemm: the surface of the data type and layout. `batch` multiplications are one multiplication
-//     with batch x m rows. The largest multiplication of the surface is the best one.
+//     with batch x m rows. The largest multiplication of the surface is assumed to have the highest
+//     rate.
 //   kAttention, kAttentionGradient: the surface by heads, sequence length and head size.
 //   kMemoryBound, kOptimizer: the curve over bytes read and written. Without an optimizer curve,
 //     the memory curve is used.
@@ -82,7 +83,7 @@ namespace stepcast::cost {
 // Background User's Guide", sections 3 and 4.)
 
 // The conditions in which a tiled matrix multiplication runs. One kernel may multiply for all
-// experts of a rank. The tiles of all experts are then in the same waves, k is not divided, and the
+// experts of a rank. The tiles of all experts are then in the same waves, and k is not divided. The
 // rate is the fraction `grouped` of the tiles' rate. On Hopper and Blackwell with HBM, the grouped
 // kernel reads weights at 0.85 of the memory's bandwidth, or at memory_efficiency if this is
 // higher.
@@ -92,7 +93,7 @@ struct TileSetting {
   FlopRate peak;
   int multiprocessors = 1;
   Bandwidth memory;    // achieved memory bandwidth
-  Time start_latency;  // start of the kernel that sums the parts
+  Time start_latency;  // start latency of the kernel that sums the parts
   double rate = 1;     // fraction of the tiles' full rate (kernel_time.h)
 };
 
@@ -107,7 +108,7 @@ struct TiledProduct {
 // sizes of at least 1.
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting);
 
-// Why a kernel has no price.
+// The reason why a kernel has no price.
 enum class KernelFault : std::uint8_t {
   kNoPeak,        // the device does not support the data type
   kNoEfficiency,  // the profile has no efficiency for this kind of kernel and data type
@@ -133,8 +134,8 @@ bool IsArithmetic(KernelKind kind);
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting);
 
 // Returns the highest rate of matrix multiplications of the kernel's data type at full clock, in
-// FLOPs per second, or 0 if no rate is known. If the kernel's layout was measured, only this layout
-// is considered.
+// FLOPs per second, or 0 if no rate is known. If measurements of the kernel's layout exist, other
+// layouts are ignored.
 double BestProductRate(const Kernel& kernel, const KernelSetting& setting);
 
 // Returns the price of a kernel whose time is an input. Requires a kernel of kind kGiven.

@@ -11,8 +11,7 @@
 
 namespace stepcast::cost {
 
-// Measured times of kernels and copies, interpolated between the measured points. For attention,
-// see below.
+// Measured times of kernels and copies, interpolated between the measured points.
 //
 // Curves:
 //   At a point, the result is the measured time.
@@ -60,8 +59,8 @@ Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_c
 //             max(b, multiprocessors), because each multiprocessor runs one block at a time.
 // With a sliding window, the time is multiplied by the fraction of scores that are computed.
 // Measured kernels are causal; without a mask, a kernel takes twice as long. If the numbers of keys
-// and queries differ, the time is computed for equal numbers of keys and queries that form as many
-// pairs.
+// and queries differ, the time is computed for equal numbers of keys and queries with the same
+// number of pairs.
 
 // The query rows per block in the forward kernel of FlashAttention-2 with head sizes 64 and 128
 // (Dao 2023, arXiv 2307.08691).
@@ -84,7 +83,7 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 //
 // On an H100, cuBLAS 13.1 runs the forward pass for 50,257 words, whose operands are aligned, with
 // cutlass_75_tensorop ... align1. This pass takes seven times as long as for 50,264 words. Earlier
-// releases on A100 are slow only for the two gradients of the output layer
+// cuBLAS releases on A100 are slow only for the two gradients of the output layer
 // (calibration/published/vtrain-single.yaml). The layout (ProductLayout) determines which
 // dimensions form the rows. FP32 multiplications without tensor cores are not slower (1 % or less
 // on the same H100).
@@ -101,12 +100,13 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 // Libraries have fewer kernels for batched multiplications, but add kernels with each release. For
 // a batch with unaligned rows, the rate is `batched_unaligned` for the data type and the cuBLAS of
 // PyTorch `torch`, for any alignment. If `batched_unaligned` is zero, a batch is treated like
-// single multiplications. Any other value of zero means unknown, and causes no loss.
+// single multiplications. For all other parameters, zero means that the rate is unknown and assumed
+// not to decrease.
 double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs, Version torch);
 
-// A matrix multiplication whose rows are padded to 16 bytes. torch.compile uses it if it is faster
-// (torch/_inductor/fx_passes/pad_mm.py). Padded operands are written first: `copied` bytes are read
-// and written. Readers of the result ignore the padding.
+// A matrix multiplication whose rows are padded to 16 bytes. torch.compile pads if the padded
+// multiplication is faster (torch/_inductor/fx_passes/pad_mm.py). Padded operands are written
+// first: `copied` bytes are read and written. Readers of the result ignore the padding.
 struct PaddedProduct {
   Kernel product;
   Bytes copied;
@@ -116,8 +116,8 @@ PaddedProduct Padded(const Kernel& product);
 // The clock that a board's power limit allows for sustained matrix multiplications and attention.
 //
 // Dynamic power is proportional to frequency times voltage squared, and voltage is proportional to
-// frequency. If a device would draw `idle + products` at full clock and may draw `limit`, its clock
-// is therefore the cube root of (limit - idle) / products, relative to the full clock.
+// frequency. A device would draw `idle + products` at full clock, but may draw only `limit`.
+// The sustained clock is therefore the full clock times the cube root of (limit - idle) / products.
 //
 // The limit L applies to the mean power of kernels that alternate within milliseconds. If
 // memory-bound kernels draw W < L, the other kernels may draw
@@ -137,8 +137,8 @@ double SustainedClock(const calibration::PowerDraw& power, double limit_watts);
 // depend only on the ratios of the times.
 struct MicroBatchDraw {
   double arithmetic = 0;  // time of multiplications and attention (A)
-  // The micro-batch's FLOPs divided by the rate of the best multiplications. FLOPs are weighted by
-  // the power draw of their data type, relative to PowerDraw::products.
+  // The micro-batch's FLOPs divided by the highest rate of matrix multiplications. FLOPs are
+  // weighted by the power draw of their data type, relative to PowerDraw::products.
   double at_best = 0;
   double other = 0;  // time of all other kernels (M)
 };

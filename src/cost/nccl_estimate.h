@@ -32,7 +32,7 @@ struct NcclPricer::Estimate {
   double launch = 0;
   double latency = 0;   // from NCCL's tuner
   double wire = 0;      // latency of the links; `latency` is never lower
-  double stretch = 1;   // multiplies the time of software, but not of links
+  double stretch = 1;   // factor for the time of software; link times are not multiplied
   double transfer = 0;  // indexed by CollectiveLaw
   double total() const {
     return launch + std::max(latency, wire) + latency * (stretch - 1) + transfer;

@@ -30,17 +30,19 @@
 // send_recv are point-to-point messages without such a choice (nccl/exchange.h). The first
 // applicable method determines the time. "Law" is the model of calibration/collective_curves.h.
 //
-//   1. A published curve of the profile for exactly this collective, ranks and nodes: the law's
-//      time (method 4) times measured over law, interpolated between the measured sizes
-//      (curve_time.h). Provenance: measured, interpolated or extrapolated.
-//   2. The same with all-gather for reduce-scatter and vice versa, because both send the same bytes
-//      in the same steps. Provenance: transferred.
+//   1. A published curve of the profile for exactly this collective, ranks and nodes. The law's
+//      time (method 4) is multiplied by the factor measured time / law's time, which is
+//      interpolated between the measured sizes (curve_time.h). Provenance: measured, interpolated
+//      or extrapolated.
+//   2. As method 1, but with a curve of all-gather for reduce-scatter, or of reduce-scatter for
+//      all-gather. Both collectives send the same bytes in the same steps. Provenance: transferred.
 //  3. Curves of this collective (or of the other collective as in method 2) over fewer and over
-//    more ranks: the law's time times measured over law at the same size. The curve nearest in
-//    ranks and size is used on each side. The factor is interpolated over the logarithm of the
-//    ranks. Beyond the largest number of ranks, the factor approaches 1 within kFadeDoublings
-//    doublings. For groups on several nodes, curves must have the same ranks per node. Curves of
-//    rings on direct NVLinks do not apply if other GPUs relay the ring. Provenance: transferred.
+//    more ranks. The law's time is multiplied by the factor measured time / law's time at this
+//    size. Of the curves over fewer ranks, the curve nearest in ranks and size is used; likewise
+//    for more ranks. The factor is interpolated over the logarithm of the ranks. Beyond the largest
+//    number of ranks, the factor approaches 1 within kFadeDoublings doublings. For groups on
+//    several nodes, curves must have the same ranks per node. Curves of rings on direct NVLinks do
+//    not apply if other GPUs relay the ring. Provenance: transferred.
 //   4. The profile's law, from the tuner's latency and bandwidth. For point-to-point messages, the
 //      law uses latency and bandwidth of nccl/exchange.h and the constants of LL or Simple.
 //      Provenance: modelled.
@@ -50,20 +52,21 @@
 // large buffers reduced in switches do not predict times of small buffers reduced by trees.) Beyond
 // these sizes, the factor approaches 1. Beyond the end of a curve, the factor is constant.
 //
-// A group on more nodes is never faster: the time is the maximum over groups on all, half, a
+// A group is never faster on more nodes: the time is the maximum over groups on all, half, a
 // quarter, ... of the nodes. (The accuracy of the law depends on the algorithm, so times could
 // otherwise decrease where NCCL changes the algorithm.) Times measured on exactly this number of
 // nodes are not changed.
 //
-// NCCL chooses with its own constants for the NVLinks of a GPU generation, but the time depends on
-// the actual links. Faster NVLinks do not change the choice, but shorten transfers in proportion.
+// For its choice, NCCL assumes constants for the NVLinks of a GPU generation, but the time depends
+// on the actual links. Faster NVLinks do not change the choice, but shorten transfers in
+// proportion.
 //
 // Curves of the running NCCL release are preferred, then curves of the nearest newer release, then
 // curves of older releases (nccl_setting.h).
 //
 // A curve is used only under three conditions:
-//   - The user's settings leave NCCL the choice that was measured. (No curve was measured with
-//     reduction in the network.)
+//   - The user's settings allow the choice that NCCL made in the measurement. (No curve was
+//     measured with reduction in the network.)
 //   - The same kind of link connects the GPUs of a node.
 //   - The transports between nodes are alike (base/transport.h), because the transport determines
 //     the time of small messages.
@@ -71,8 +74,8 @@
 // curve is from these machines, the law's error on another machine corrects the law's time on this
 // machine (provenance: transferred).
 //
-// The time is never shorter than the algorithm needs on the raw links (collective_price.h). The
-// law's transfers take at least the time of the links at the profile's efficiencies, because NCCL
+// The time is never shorter than the algorithm needs on the raw links (collective_price.h). In the
+// law, a transfer takes at least the time of the links at the profile's efficiencies, because NCCL
 // ignores some bottlenecks (for example, a narrow spine). The tuner's latency is at least the
 // latency of a message along the links.
 //
@@ -88,8 +91,9 @@
 //
 // Shares: a collective reserves one multiprocessor per channel from launch to end. Rings and trees
 // access 3 bytes of device memory per byte that a rank sends. Received data are written to a
-// buffer, read, and then added to the rank's data or copied there. With reduction in a switch, they
-// access 2 bytes per byte of the buffer. The shares of links follow from the bytes on each link.
+// buffer, read, and then added to the rank's data or copied there. Collectives with reduction in a
+// switch access 2 bytes per byte of the buffer. The shares of links follow from the bytes on each
+// link.
 namespace stepcast::cost {
 
 // The shape of a group: numbers of ranks and nodes, and the GPUs of the node with the most ranks.
@@ -146,10 +150,10 @@ class NcclPricer {
   // Returns the price by the law only, without curves.
   std::optional<CollectivePrice> PriceByLaw(const Asked& asked);
 
-  // NCCL's choice for a collective, and the fastest possible choice. Both choices are priced by the
-  // law, because curves exist only for NCCL's own choices. kLeastFaster is the smallest reported
-  // advantage: the law's median error on held-back measurements (`validate collectives`, without
-  // curves).
+  // NCCL's choice for a collective, and the fastest possible choice. The law determines the price
+  // of both choices, because curves exist only for NCCL's own choices. kLeastFaster is the smallest
+  // reported advantage: the law's median error on held-back measurements (`validate collectives`,
+  // without curves).
   static constexpr double kLeastFaster = 0.09;
   struct FasterChoice {
     CollectivePrice taken, fastest;
@@ -187,17 +191,17 @@ class NcclPricer {
     std::array<Part, 2> parts;  // index: whether reduction is in a switch
     const Part& Of(const Estimate& estimate) const;
   };
-  // The curves that may apply to a group, computed on demand. Each of the four tiers starts with
-  // the most trusted curve:
+  // The curves that may apply to a group, computed on demand. In each of the four tiers, the most
+  // trusted curve comes first. The tiers are:
   //   - similar links, exactly the group's ranks
   //   - similar links, other numbers of ranks
   //   - other links, exactly the group's ranks
   //   - other links, other numbers of ranks
   struct Group {
-    bool any = true;  // some curve has an algorithm that the settings allow
+    bool any = true;  // whether the settings allow the algorithm of any curve
     std::array<std::optional<std::vector<Anchor>>, 4> tiers;
   };
-  // The factor measured / modeled time, and its provenance.
+  // The factor (measured time / modeled time), and its provenance.
   struct Correction {
     double factor = 1;
     Provenance provenance = Provenance::kModelled;
@@ -251,7 +255,8 @@ class NcclPricer {
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
                                                 const Asked& asked, const Estimate& estimate);
   std::optional<Timed> TimeOf(const Asked& asked, bool use_curves, const Way& way);
-  // Makes `timed` at least as long as on half of the nodes, a quarter of the nodes, and so on.
+  // Increases `timed` to at least the time on half of the nodes, on a quarter of the nodes, and so
+  // on.
   void NotFasterThanFewerNodes(const Asked& asked, Timed& timed);
   std::optional<CollectivePrice> PriceWith(const Asked& asked, bool use_curves, const Way& way);
   // Returns the law's estimate for a group's links, but at least the time that the links need. The
@@ -280,8 +285,8 @@ class NcclPricer {
 };
 
 // The range of measured / forecast time that contains 90 % of measured collectives, by provenance,
-// size and links. From all points of `stepcast validate collectives`: held-back points if curves
-// apply, otherwise the law's errors.
+// size and links. The ranges are from all points of `stepcast validate collectives`: from held-back
+// points if curves apply, otherwise from the law's errors.
 struct CollectiveSpread {
   double low = 1, high = 1;
 };

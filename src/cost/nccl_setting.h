@@ -18,7 +18,7 @@ namespace stepcast::cost {
 // Returns the scenario's NCCL settings. The result has pointers into the scenario, which must
 // outlive it. None if NCCL is not modeled: for flat clusters, devices other than CUDA devices, and
 // profiles without `links` or `collective_law`.
-//   software.nccl: the newest known release that is not newer, or 2.21 for earlier releases.
+//   software.nccl: the newest known release that is not newer than this value, otherwise 2.21.
 //   software.driver: NVSwitch multicast is available from 530 on (CUDA 12.1).
 //   cluster.collective_algorithm: `ring` allows only rings, and `tree` only trees for all-reduce;
 //     communication.nccl_algo overrides it.

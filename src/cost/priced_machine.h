@@ -58,7 +58,7 @@ class GroupLoads {
 
   tl::expected<Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
 
-  // The largest number of cached entries. If it is exceeded, the cache is cleared.
+  // The largest number of cached entries. A cache with more entries is cleared.
   static constexpr std::size_t kMostKnown = 4096;
 
   std::vector<std::unique_ptr<Nodes>> nodes_;
@@ -67,19 +67,19 @@ class GroupLoads {
 };
 
 // The links that a group shares with its siblings: the other groups of its layout, which run the
-// same collective at the same time. For example, eight replica groups of a node with four cards
-// load each card twice as much as one group. Messages at the same positions of these groups also
-// share links.
+// same collective at the same time. For example, eight replica groups of a node with four network
+// cards load each card twice as much as one group. Messages at the same positions of these groups
+// also share links.
 //
 // Only two kinds of links are considered: links that the group uses, and links that another group
 // of the same pipeline stage uses. For example, a stage inside a node does not wait for the cards
 // of a stage that crosses nodes. Loads (link_loads.h) are summed over groups.
 //
 // Siblings that share no node with the group, directly or through other siblings, are ignored. The
-// ignored siblings share only links above the leaves, and a path already has only its nodes' part
-// of these links (Cluster::PathOf). All nodes are equal, so a large group is evaluated on only
-// kMostNodes nodes. If the leaves are larger, the group is evaluated on two full leaves of up to
-// kMostBelowLeaf nodes each.
+// ignored siblings share only links above the leaves, and the bandwidth of a path already has only
+// its nodes' fraction of these links (Cluster::PathOf). All nodes are equal, so a large group is
+// evaluated on only kMostNodes nodes. If the leaves are larger, the group is evaluated on two full
+// leaves of up to kMostBelowLeaf nodes each.
 class SiblingLinks {
  public:
   static constexpr int kMostNodes = 16;
@@ -89,9 +89,9 @@ class SiblingLinks {
   // pairs of sender and receiver.
   using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
 
-  // Finds the links that a group shares. `ranks` is a group of `layout`. A pipeline stage is
-  // `stage_ranks` consecutive ranks. `cluster` and `loads` must outlive this object. Groups of all
-  // clusters may share `loads`.
+  // Finds the links that a group shares with its siblings. `ranks` is a group of `layout`. A
+  // pipeline stage is `stage_ranks` consecutive ranks. `cluster` and `loads` must outlive this
+  // object. Objects for different clusters may share `loads`.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
   // Like the constructor above, but `lists` maps a group to its communicating ranks. Only for the
@@ -100,8 +100,8 @@ class SiblingLinks {
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                const Lists& lists);
 
-  // Returns whether the group's path is not sufficient to describe its links, because siblings also
-  // use them or because they connect to other nodes.
+  // Returns whether the group's path does not fully describe the group's links, because siblings
+  // also use the links, or because the links connect to other nodes.
   bool count() const { return count_; }
   // Returns whether siblings use links of the group.
   bool shared() const { return shared_; }
@@ -130,9 +130,9 @@ class SiblingLinks {
 inline constexpr int kSharedLinks = kResources - static_cast<int>(Resource::kNodeLinks);
 
 // The links that limit concurrent collectives of a program. Every node runs the same collectives at
-// the same time, so one rank represents all ranks. A collective occupies a link as long as it and
-// its siblings together use the link. A link that is never busier than another link cannot be the
-// limit and is removed. A few links remain, for example a GPU's own link and its card.
+// the same time, so one rank represents all ranks. A collective occupies a link for as long as the
+// collective and its siblings use the link. A link that is never busier than another link cannot be
+// the limit and is removed. A few links remain, for example a GPU's own link and its card.
 class SharedLinks {
  public:
   // A use of links: a group with its siblings, and the algorithm and kind of a collective.
@@ -218,7 +218,7 @@ struct PricedMachine {
   const bool analytic;
   const Version version, driver;
   GroupLoads& loads;
-  std::optional<NcclPricer> nccl;  // none: the textbook model, or hop by hop
+  std::optional<NcclPricer> nccl;  // none: prices from the textbook model, or hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
   SharedLinks shared_links;
   std::unordered_map<CollectiveKey, CollectivePrice, Hash> collectives;

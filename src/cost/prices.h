@@ -22,8 +22,8 @@ struct CollectivePrice {
   int channels = 0;           // thread blocks, each on one multiprocessor; 0 if not modeled
   // The mean number of bytes that a rank sends with the textbook algorithm.
   double wire_bytes_per_rank = 0;
-  // A lower bound for the time, against which prices are checked: the transfer of the busiest rank
-  // at full bandwidth (BandwidthBound).
+  // A lower bound for the collective's time, to check prices: the transfer of the busiest rank at
+  // full bandwidth (BandwidthBound).
   Time bandwidth_bound;
 };
 
@@ -46,7 +46,7 @@ struct Prices {
   std::vector<Demand> copies;
   Time issue_kernel;
   Time issue_copy;
-  Time issue_collective;  // also for a complete exchange
+  Time issue_collective;  // for a collective, or for a complete exchange
   // The host time before the launch of a kernel, by the code that issues the kernel.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }

@@ -49,7 +49,8 @@ inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
                      [](const DriverCallsAt& at) { return at.calls.flushes > 0; });
 }
 
-// Returns the host time of driver calls, without waits for the device (deferred_frees.h).
+// Returns the host time of driver calls, excluding the time to wait for the device
+// (deferred_frees.h).
 //
 // For 2 MiB, the calls take at least 29 + 2 + 38 us to create, map and enable access, and 34 + 23
 // us to unmap and release. (Source: Prabhu et al. 2024, "vAttention", arXiv 2405.04437, table 3,
@@ -67,7 +68,7 @@ inline Time TimeOf(const DriverCalls& calls) {
 
 // The kind of allocator of a program.
 enum class Allocator : std::uint8_t {
-  kNone,     // textbook: every buffer has exactly its size on the device
+  kNone,     // textbook: a buffer takes exactly its own size on the device
   kCaching,  // PyTorch's caching allocator (caching_allocator.h)
   kCachingExpandable,
 };
@@ -82,7 +83,8 @@ inline constexpr Device kUnlimited{.capacity = Bytes(std::numeric_limits<std::in
 
 // Memory use over all steps of a run, including the prologue.
 struct Usage {
-  // The maximum of the allocated bytes, and the bytes of each category when it is first reached.
+  // The maximum of the allocated bytes, and the bytes of each category when this maximum is first
+  // reached.
   Bytes peak;
   BytesByCategory at_peak{};  // adds up to `peak`
   Bytes padding;              // the bytes of the peak that pad shards to equal length
@@ -119,8 +121,9 @@ struct Account {
   std::size_t peak_changes = 0;  // number of changes until the peak is reached
 };
 
-// Returns the first step in [first, last] in which the allocated bytes reach the peak. If there is
-// no such step, returns the first such step of the run. The prologue belongs to step 0.
+// Returns the first step in [first, last] in which the allocated bytes reach the peak. If no step
+// in this range reaches the peak, returns the first step of the run that reaches the peak. The
+// prologue belongs to step 0.
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
                          std::uint32_t first, std::uint32_t last);
 

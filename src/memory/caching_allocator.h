@@ -45,13 +45,13 @@ constexpr std::int64_t SegmentSize(std::int64_t block) {
 //  * A request is rounded up to a multiple of 512 B.
 //  * Requests up to 1 MiB use the small pool, with segments of 2 MiB. Larger requests use the large
 //    pool: segments of 20 MiB for requests below 10 MiB, otherwise the request rounded up to 2 MiB.
-// * Every stream has its own pools. A request uses the smallest sufficient free block (of several,
-//   the one at the lowest address). The remainder of this block becomes a free block if it is at
-//   least 512 B (small pool) or more than 1 MiB (large pool).
+// * Every stream has its own pools. A request uses the smallest sufficient free block (if several
+//   have this size, the block at the lowest address). The remainder of this block becomes a free
+//   block if it is at least 512 B (small pool) or more than 1 MiB (large pool).
 // * A freed block is merged with its free neighbors in the segment. Segments are not freed.
-// * If a new segment does not fit on the device, all segments without a live block are freed, for
-//   all streams, and the request is repeated once. If the request fails again,
-//   the process is out of memory.
+// * If a new segment does not fit on the device, the allocator frees all segments without a live
+//   block, for all streams, and repeats the request once. If the request fails again, the process
+//   is out of memory.
 //  * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one address range that grows at
 //    its end by 2 MiB (small) or 20 MiB (large) at a time. Blocks can be as small as 512 B. Only
 //    complete granules are freed.

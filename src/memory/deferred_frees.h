@@ -27,21 +27,21 @@ class HostOrder {
 // Returns the peak of the complete program, computed by HostOrder, in bytes.
 Bytes PeakInHostOrder(const program::Program& program);
 
-// Returns the program with driver calls in the step. Each call precedes its allocation. `calls`
-// must be in ascending order of instructions. The result has no data flow.
+// Returns a copy of the program whose step contains the driver calls. Each call precedes its
+// allocation. `calls` must be in ascending order of instructions. The result has no data flow.
 //
 // cudaFree waits for the device (CUDA runtime API: "may perform implicit synchronization";
 // pytorch/pytorch pull 19222). Before segments are freed, the host therefore waits for all work
-// that it has issued, on any stream. The host is then no longer ahead of the device, so the next
-// operation, such as a unit's all-gather, is exposed. If `waits` is false, the host does not wait;
-// for programs that would otherwise deadlock.
+// that the host has issued, on any stream. The host is then no longer ahead of the device, so the
+// next operation, such as a unit's all-gather, is exposed. If `waits` is false, the host does not
+// wait. This is necessary for programs that would otherwise deadlock.
 program::Program StoppedProgram(const program::Program& program,
                                 std::span<const DriverCallsAt> calls, bool waits = true);
 
 // The frees of a step that the caching allocator defers: frees of buffers for which another stream
-// was recorded (kRecordStream). The block becomes free when, on each recorded stream, its last use
-// before the free has ended on the device. The allocator detects this at the next allocation.
-// Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp, insert_events and
+// was recorded (kRecordStream). The block becomes free when, on each recorded stream, the block's
+// last use before the free has ended on the device. The allocator detects this at the next
+// allocation. Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp, insert_events and
 // process_events.
 class DeferredFrees {
  public:
@@ -54,12 +54,12 @@ class DeferredFrees {
     if (own == 0) return {};
     return {uses_.data() + first_[own - 1], first_[own] - first_[own - 1]};
   }
-  // Returns the index of an operation in operations(), or kNone if no free waits for it.
+  // Returns the index of an operation in operations(), or kNone if no free waits for the operation.
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }
-  // Returns all operations that frees wait for, as indices in Program::step. A replay needs no
-  // other operation's end time.
+  // Returns all operations that frees wait for, as indices in Program::step. A replay needs the end
+  // times of only these operations.
   std::span<const program::Index> operations() const { return operations_; }
 
  private:

@@ -65,8 +65,9 @@ struct Owner {
   std::uint32_t micro_batch = kBeforeStep;
   std::uint32_t purpose = 0;
 
-  // Returns whether all micro-batches use the owner's buffer. This is true if the buffer is
-  // allocated before the step, or by the first micro-batch of the step, such as gradients.
+  // Returns whether all micro-batches use the owner's buffer. All micro-batches use a buffer that
+  // is allocated before the step, or by the first micro-batch of the step (for example, a
+  // gradient).
   bool is_of_all() const { return micro_batch == kBeforeStep || micro_batch == 0; }
 };
 

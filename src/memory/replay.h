@@ -11,9 +11,9 @@
 // forecasts use this file.
 //
 // Allocations and frees take effect when the host issues them. A deferred free (deferred_frees.h)
-// takes effect at the first allocation after the operations that it waits for have ended on the
-// device. If a segment does not fit on the device, the allocator waits for all deferred frees,
-// frees unused segments and then allocates the segment.
+// waits for operations. The free takes effect at the first allocation after these operations have
+// ended on the device. If a segment does not fit on the device, the allocator waits for all
+// deferred frees, frees unused segments and then allocates the segment.
 //
 // A replay reads the number of steps from a timeline (step_ends). With deferred frees
 // (DeferredFrees::any), a replay also reads the times of memory changes, and the end times of
@@ -40,7 +40,7 @@ class Replayer {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// Returns the memory use as Replayer::Figures does, with a list of all changes.
+// Like Replayer::Figures, but the result also lists all changes.
 Account Record(const program::Program& program, const program::Timeline& timeline,
                const Device& device, const Steps& steps = {});
 

@@ -6,7 +6,7 @@
 
 namespace stepcast::nccl {
 
-// Returns the bandwidth without latency that NCCL's tuner expects, as bytes over time in GB/s
+// Returns the bandwidth that NCCL's tuner expects without latency: bytes divided by time, in GB/s
 // (NVIDIA/nccl, src/graph/tuning.cc). 0 if the algorithm does not exist for the function or on this
 // communicator. Ignores user settings and the rules about LL128.
 double AlgorithmBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
@@ -25,8 +25,8 @@ struct BandwidthCeilings {
   double nvls_efficiency = 0;
 };
 
-// Returns the limits for a communicator. `oldest` is the generation of its oldest GPU. In one node,
-// `ll` depends on `oldest`; across nodes, `ll` depends on `cpu`.
+// Returns the limits for a communicator. `oldest` is the generation of the communicator's oldest
+// GPU. In one node, `ll` depends on `oldest`; across nodes, `ll` depends on `cpu`.
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes);
 
 // The link bandwidths that NCCL assumes, in GB/s in one direction, without protocol overhead

@@ -47,7 +47,7 @@ struct Collective {
   // reduce-scatter, this is the number of ranks times one rank's part.
   Bytes bytes;
   bool fp8 = false;     // whether elements are 8-bit floating-point numbers
-  bool scaled = false;  // the result is an average, or operands are multiplied first
+  bool scaled = false;  // the result is an average, or operands are first multiplied by a factor
   int operations = 1;   // number of collectives in one launch (ncclGroupStart)
 };
 
@@ -73,15 +73,16 @@ struct Choice {
 //  - For rings, all operations are counted. For other algorithms, groups of ten operations are
 //    counted, because a kernel reads ten at once.
 //
-// The choice has the shortest time; of equal times, the first enumerator. For 8-bit floating point
-// on more than eight ranks, rings are used only if no other algorithm is possible.
+// NCCL chooses the combination with the shortest time. If times are equal, NCCL chooses the first
+// enumerator. For 8-bit floating point on more than eight ranks, rings are used only if no other
+// algorithm is possible.
 class CommunicatorModel {
  public:
   explicit CommunicatorModel(const Communicator& communicator, const Overrides& overrides = {});
 
-  // Return the latency in us and the bandwidth in GB/s, before corrections. A bandwidth of 0 means
-  // that the combination is not used: it does not exist, it is excluded by the user, or NCCL
-  // considers it unsafe or untested.
+  // Return the latency in us and the bandwidth in GB/s, before corrections. If the bandwidth is 0,
+  // NCCL does not use the combination: the combination does not exist, the user excludes it, or
+  // NCCL considers it unsafe or untested.
   double latency(Function function, Algorithm algorithm, Protocol protocol) const {
     return tables_[static_cast<std::size_t>(function)].latency.at(algorithm, protocol);
   }

@@ -26,8 +26,8 @@ std::vector<std::size_t> OwnCards(const Node& node, const Fabric& fabric, std::s
 struct PointToPointChannels {
   int channels = 1;           // a power of two
   int channels_per_peer = 1;  // a power of two, equal for all peers
-  // The number of channels for a short message, with which messages to all ranks can run at once. A
-  // power of two. Longer messages use more channels, up to channels_per_peer.
+  // The number of channels for a short message. With this number, messages to all ranks can run at
+  // once. A power of two. Longer messages use more channels, up to channels_per_peer.
   int channels_at_first = 1;
   bool one_node = true;
 
@@ -37,11 +37,12 @@ struct PointToPointChannels {
 // Returns the channels for `nodes` identical nodes:
 //   - Each peer has two channels per NVLink on its path, or two channels over PCIe.
 //  - Over the network, each peer has one channel per network card or one channel per 14 GB/s of the
-//    cards' bandwidth, whichever is more. Before NCCL 2.30, each peer has two channels, or one
-//    channel if more than four peers would otherwise share one, but at least one channel per card.
+//    cards' bandwidth, whichever is more. Before NCCL 2.30, each peer has two channels, but only
+//    one channel if more than four peers would otherwise share a channel. Each peer has at least
+//    one channel per card.
 //  - The minimum over all peers applies to all peers.
-//   - From NCCL 2.30 on, across nodes, the number is halved until all peers have a channel at once,
-//     at eight peers per channel.
+//   - From NCCL 2.30 on, across nodes, the number is halved until all peers can have channels at
+//     once, with eight peers per channel.
 PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int compute_channels,
                                               Version version);
 
@@ -85,8 +86,8 @@ struct ExchangeTime {
 
 // The time of exchanges on `nodes` identical nodes. Construct one object per communicator.
 // `nvlink_speed` is the rate of the machine's NVLinks relative to NvlinkRate. `members` are the
-// GPUs of each node that exchange, as ascending indices in `node.gpus` (empty: all GPUs). Other
-// GPUs belong to the communicator and relay between GPUs without an NVLink (Fabric).
+// GPUs of each node that exchange messages, as ascending indices in `node.gpus` (empty: all GPUs).
+// Other GPUs belong to the communicator and relay between GPUs without an NVLink (Fabric).
 //
 // Links: inside a node, the load is summed per link, and the busiest link determines the transfer
 // time. Between nodes, a message arrives at the receiver's own card. If NVLink connects the sender
@@ -115,7 +116,8 @@ class ExchangeModel {
 
   const PointToPointChannels& channels() const { return channels_; }
 
-  // Returns whether the ranks of a node exchange only over NVLink, possibly through relays.
+  // Returns whether the ranks of a node exchange messages only over NVLink, possibly through
+  // relays.
   bool nvlink() const { return local_kind_ == PeerKind::kNvlink; }
 
  private:

@@ -81,12 +81,12 @@ struct ChannelBounds {
 };
 
 // Returns the number of compute channels for rings and trees: twice the channels of the search. On
-// Hopper and later, the number is four times the channels of the search if there are several nodes,
-// fewer than 16 channels, and rings faster than 45 GB/s.
+// Hopper and later, the number is four times the channels of the search under three conditions:
+// several nodes, fewer than 16 channels, and rings faster than 45 GB/s.
 int ComputeChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                     const ChannelBounds& bounds = {});
 
-// Returns the number of channels for NVLS: 16, on Blackwell 24 in one node and 32 across nodes. 0
+// Returns the number of channels for NVLS: 16; on Blackwell, 24 in one node and 32 across nodes. 0
 // without an NVLS graph.
 int NvlsChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                  const ChannelBounds& bounds = {});

@@ -86,8 +86,8 @@ struct Link {
       0;  // MB/s; an integer, so that subtracting and adding bandwidth is exact
   bool pcie = false;
   bool nvlink = false;
-  // Whether the link leads to a GPU before Ampere. Network writes to this GPU also use an eighth of
-  // their bandwidth in the opposite direction.
+  // Whether the link leads to a GPU before Ampere. A network write to this GPU also uses an eighth
+  // of the write's bandwidth in the opposite direction.
   bool slow_receiver = false;
 };
 

@@ -23,11 +23,11 @@ struct SearchRequest {
 //   1. Start at the fastest speed that a path allows and that fits the GPU's total bandwidth. The
 //      best result has the largest channels x speed, then the fewest hops; for NVLS, also the most
 //      channels.
-//   2. Until the total is used up: let channels differ, use the simpler tree (Hopper and later),
-//      use farther paths, let rings change network cards, and then try the next slower speed
-//      while it exceeds 0.49 of the speed found.
-//   3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with
-//      more than four channels on GPUs after Ampere; never for NVLS.
+//   2. Until the GPU's total bandwidth is used: let channels differ, use the simpler tree (Hopper
+//      and later), use farther paths, let rings change network cards, and then try the next slower
+//      speed while it exceeds 0.49 of the speed found.
+//   3. Except for NVLS, double the channels and halve their speed. Skip this step if the speed is
+//      below 25 GB/s, or below 50 GB/s with more than four channels on GPUs after Ampere.
 //   4. Raise speeds as far as the links allow: for rings inside and between nodes, for trees inside
 //      the node, for NVLS between nodes.
 //

@@ -10,7 +10,7 @@
 namespace stepcast::nccl {
 
 // NCCL's functions (NVIDIA/nccl, src/include/nccl_common.h). All enumerators are in NCCL's order,
-// because the first of several equal predicted times is chosen.
+// because NCCL chooses the first of several enumerators with equal predicted times.
 //
 // All of src/nccl uses NCCL's units, as floating-point numbers: latencies in microseconds,
 // bandwidths in GB/s (10^9 bytes per second, one direction).

@@ -8,21 +8,22 @@
 
 namespace stepcast::network {
 
-// The time of an uncontended collective on the network in closed form, by the type of its loops.
+// The time of an uncontended collective on the network, in closed form. The formula depends on the
+// type of the collective's loops.
 //
 // Overlapping loops (trees, chains, reduction in switches, point-to-point messages): connections
 // never wait for each other's links (traffic.h). A connection c with m messages of duration d per
 // loop is busy for p_c = m x d per loop, and the loops form a pipeline. The time of one loop is its
-// longest chain of messages. In a chain, a message that is forwarded takes d + latency; a message
-// that is followed by the next message of the same connection takes d. L loops take
+// longest chain of messages. In a chain, a forwarded message takes d + latency. A message that
+// precedes the next message of the same connection takes d. L loops take
 //      T = max over c of (the longest chain of one loop through c) + (L - 1) p_c.
 //
 // On a flat network with latency a, bandwidth B and a double binary tree over n ranks, this is the
 // textbook's 2 ceil(log2 n) a + 2 S / B, plus the time to fill the pipeline.
 //
-// Consecutive loops (rings, PAT, hierarchical): a worker waits, through other workers, for its own
-// steps. The first three loops are evaluated, and the difference between the second and the third
-// is extrapolated. The busy time of each connection is a lower bound.
+// Consecutive loops (rings, PAT, hierarchical): through other workers, a worker's step depends on
+// the worker's earlier steps. The first three loops are evaluated, and the difference between the
+// second and the third is extrapolated. The busy time of each connection is a lower bound.
 //
 // Large rings: a chain of messages moves around the ring. The chain has K = 2 (n - 1) L steps (half
 // of that for reduce-scatter and all-gather) of S slices each. A step takes the longer of the move

@@ -12,8 +12,8 @@
 #include "src/network/cluster_network.h"
 #include "src/network/traffic.h"
 
-// The traffic of the collectives and messages of step programs on a cluster's links. The simulator
-// reads it; cost/collective_flows.h creates it.
+// The traffic of the collectives and messages of step programs on a cluster's links. Created by
+// cost/collective_flows.h, and read by the simulator.
 namespace stepcast::network {
 
 struct CollectiveTraffic {

@@ -15,8 +15,8 @@
 // A message loads all links of its path at once, at the connection's rate, for bytes / rate. A link
 // transmits its traffic in arrival order at its own bandwidth, and queues the excess. A message has
 // left when every link of its path has transmitted all traffic that was queued before the message's
-// end. The message's last byte arrives `latency` later. Connections that together do not exceed a
-// link's bandwidth never affect each other, and an overloaded link is never idle.
+// end. The message's last byte arrives `latency` later. Connections whose total rate does not
+// exceed a link's bandwidth never affect each other. An overloaded link is never idle.
 //
 // A worker sends over a connection when its previous message over this connection has left. Before
 // a worker sends in another stage of the algorithm, the worker waits until all its messages have
@@ -28,7 +28,7 @@ namespace stepcast::network {
 // each later call when all of its workers are done and all of their messages have left.
 struct MessageJob {
   std::vector<const Traffic*> calls{};
-  // The calls of each rank, in order, by rank. Empty: every rank makes all calls in order. A
+  // Indexed by rank: the rank's calls, in order. Empty: every rank makes all calls in order. A
   // message can be received only in the call in which it was sent, so ranks with different sizes or
   // orders deadlock. Switches participate in every call.
   std::vector<std::vector<int>> orders{};
@@ -37,7 +37,7 @@ struct MessageJob {
 
 struct MessageRun {
   std::vector<std::vector<Time>> rank_ends;  // indexed by [job][rank]
-  std::vector<Time> ends;                    // by job: end of its last rank or message
+  std::vector<Time> ends;                    // by job: end of the job's last rank or message
   std::int64_t messages = 0;
   // The total time that messages waited for overloaded links. Zero without contention.
   Time queued{};
@@ -54,7 +54,7 @@ struct Deadlock {
     int peer_call = 0;
   };
   std::vector<Waiting> waiting{};  // one entry per waiting rank, in order
-  std::string report;              // one line per waiting rank (at most ten), with both ends
+  std::string report;              // one line per waiting rank and its peer (at most ten)
 };
 
 // Runs jobs that share the links. The traffic of all jobs must be on `network`.

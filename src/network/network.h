@@ -16,7 +16,7 @@
 namespace stepcast::network {
 
 // A set of links of a network, numbered in order of insertion. Clearing takes constant time, so the
-// set is suitable for few links of a large network (Briggs and Torczon 1993, "An Efficient
+// set is suitable for a few links of a large network (Briggs and Torczon 1993, "An Efficient
 // Representation for Sparse Sets").
 class LinkSet {
  public:
@@ -57,8 +57,8 @@ struct Share {
 
 // A route from one place to another. A transfer uses every link of its route at once, at the rate
 // of the slowest link, and arrives `latency` after it has left. If several routes are equally
-// short, each transmits a fraction in proportion to its bandwidth. In the fabric, WayChoice selects
-// the routes.
+// short, each route transmits a fraction in proportion to its bandwidth. In the fabric, WayChoice
+// selects the routes.
 struct Path {
   Time latency{};
   std::vector<Share> shares{};
@@ -91,10 +91,10 @@ class Network {
   // The devices, links and places of a new network.
   class Description {
    public:
-    // Adds a device and returns its index. `forwards` is true for switches, CPUs and NICs. GPUs are
-    // only ends of routes, except relays (Router::Find). `node` is -1 for the fabric. Routes
-    // between two places use only the fabric and the nodes of these places. Names appear in faults
-    // and reports.
+    // Adds a device and returns the index of the device. `forwards` is true for switches, CPUs and
+    // NICs. GPUs are only ends of routes, except relays (Router::Find). `node` is -1 for the
+    // fabric. Routes between two places use only the fabric and the nodes of these places. Names
+    // appear in faults and reports.
     int AddDevice(std::string name, bool forwards, int node = -1);
     // Adds a link in one direction. Both devices must exist.
     void AddLink(const Link& link);
@@ -130,7 +130,8 @@ class Network {
   bool IsInsideNode(int id) const;
   std::string LinkName(int id) const;  // for example, "node0/gpu1 to node0/nvswitch0"
   std::string PlaceName(int place) const;
-  bool Forwards(int place) const;  // true: the place consists of switches, not a rank's GPU
+  // Returns whether the place consists of switches. A place without switches is a rank's GPU.
+  bool Forwards(int place) const;
 
   // Finds routes. Reuses memory and results between calls. Not thread-safe.
   class Router;
@@ -144,8 +145,9 @@ class Network {
   }
 
   Description description_;
-  // The links from and to each device, by device. `onward_` has no links to devices that are only
-  // ends of routes, so that a search does not visit every GPU behind a switch.
+  // The links from each device and the links to each device, indexed by device. `onward_` has no
+  // links to devices that are only ends of routes, so that a search does not visit every GPU behind
+  // a switch.
   std::vector<std::vector<int>> onward_;
   std::vector<std::vector<int>> in_;
 };
@@ -157,8 +159,9 @@ class Network::Router {
   // fewest links is chosen. Fails if there is no route. A route from a place to itself has no
   // links.
   //  - Between nodes, latency inside the nodes is compared first. A message therefore uses the
-  //    cards nearest to the sender and to the receiver (ncclTopoGetNetDev, src/graph/topo.cc of
-  //    NVIDIA/nccl), even if a path through the CPUs to the receiver's rail is shorter.
+  //    network cards nearest to the sender and to the receiver (ncclTopoGetNetDev,
+  //    src/graph/topo.cc of NVIDIA/nccl), even if a path through the CPUs to the receiver's rail is
+  //    shorter.
   //   - Two places connected by NVLink use only NVLink, even if another route has less latency.
   //     (NCCL also prefers some kinds of paths to others, src/graph/paths.cc.)
   //  - If two places have no NVLink to each other or to a common switch, but NVLinks to another
@@ -184,7 +187,7 @@ class Network::Router {
   };
   static constexpr int kNoHop = -1;
   struct Visit {
-    std::uint32_t search = 0;  // the search for which the other fields are valid
+    std::uint32_t search = 0;  // number of the search for which the other fields are valid
     Distance distance;
     std::vector<int> over;  // links that reach the device at this distance
     int hop = kNoHop;       // index in Known::hops, while routes are traced back
@@ -224,12 +227,12 @@ class Network::Router {
 
   tl::expected<Known, Fault> Look(int from, int to);
   std::optional<Known> Search(int from, int to, bool nvlink_only);
-  struct Query;  // the ends of a search, and the links it may use
+  struct Query;  // the ends of a search, and the links that the search may use
   // Returns the distance of the shortest route, or none. For each device on the route, stores in
-  // `visits_` how it is reached.
+  // `visits_` the links that reach the device.
   std::optional<Distance> FindNearest(Query& query);
   // Finds the entries of the target's node and their distances to the target, so that the search
-  // ignores switches without a short enough route. Does nothing within one node.
+  // ignores switches whose distance is too long. Does nothing within one node.
   void FindEntries(Query& query);
   void ReachNeighbours(Query& query, int device, const Distance& distance);
   Distance LengthOf(const Query& query, int link) const;
@@ -248,7 +251,7 @@ class Network::Router {
   // `arriving` is the fraction of the transfer that reaches this hop.
   void Divide(int from, int to, bool chooses, double arriving);
 
-  // The largest number of entries in `known_`. If it is exceeded, `known_` is cleared.
+  // The largest number of entries in `known_`. With more entries, `known_` is cleared.
   static constexpr std::size_t kMostKnown = 65'536;
 
   const Network& network_;

@@ -36,7 +36,7 @@ struct Connection {
   // The numbers of messages and bytes in the first loop, which has the most bytes.
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
-  std::int64_t blocks = 0;  // in all messages; a later loop has fewer bytes, by at most this number
+  std::int64_t blocks = 0;  // in all messages; a later loop has at most this many bytes less
 };
 
 class Traffic {
@@ -74,7 +74,7 @@ class Traffic {
   // Returns a lower bound for the time in every network mode: the longest time that a link needs
   // for the collective's bytes.
   Time bandwidth_bound() const { return bandwidth_bound_; }
-  // Returns the sum of bandwidth_bound over all stages, in which the links are busy.
+  // Returns the time for which the links are busy: the sum of bandwidth_bound over all stages.
   Time transfer() const { return transfer_; }
 
   // The total load of a link.

@@ -62,9 +62,9 @@ constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 inline constexpr AxisSet kContext = Axis::kContextInner | Axis::kContextOuter;
 inline constexpr AxisSet kData = Axis::kShard | Axis::kReplica;
 
-// kStates: ranks share one copy of the states. kGradients: ranks sum gradients. kStates and
-// kGradients include the context axes, because ranks with different parts of a sequence train the
-// same parameters.
+// Ranks along kStates share one copy of the states. Ranks along kGradients sum gradients. kStates
+// and kGradients include the context axes, because ranks with different parts of a sequence train
+// the same parameters.
 inline constexpr AxisSet kStates = kContext | Axis::kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
 

@@ -34,8 +34,8 @@ class GroupLayout {
   // at other positions.
   GroupLayout Only(std::vector<int> positions) const;
 
-  // Runs divides each group into subgroups of `count` consecutive positions. AcrossRuns returns the
-  // groups of ranks with the same position in each subgroup. `count` must divide the size of a
+  // Runs() divides each group into subgroups of `count` consecutive positions. AcrossRuns() returns
+  // the groups of ranks with the same position in each subgroup. `count` must divide the size of a
   // group, and must divide dimensions evenly.
   GroupLayout Runs(int count) const { return Split(count).first; }
   GroupLayout AcrossRuns(int count) const { return Split(count).second; }

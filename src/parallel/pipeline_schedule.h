@@ -123,8 +123,8 @@ PipelineSchedule WithReductions(PipelineSchedule schedule);
 
 // Returns the schedule with gathers and frees of parameters. Before each pass, the stage gathers
 // the parameters of the next `active` chunks that it uses, and frees the parameters of all other
-// chunks. At the end, the stage frees all parameters. By default, three chunks are gathered: one in
-// forward, one in backward, and the next one.
+// chunks. At the end, the stage frees all parameters. By default, three chunks are gathered: a
+// chunk in forward, a chunk in backward, and the next chunk.
 PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
 
 // Finds the periodic part of a schedule. After the pipeline is filled and before it is drained,

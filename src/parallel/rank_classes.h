@@ -40,8 +40,9 @@ struct Classes {
 // Returns the coarsest stable coloring of ranks, meetings and shared links. All ranks of a class
 // are in meetings of the same colors, which put equal loads on links of the same colors. With
 // max-min fair sharing, all ranks of a class then behave identically, so one rank per class can be
-// simulated. `rank_labels[rank]` are known differences between ranks, such as the plan's label or
-// the kind of device. `link_labels[link]` are known differences between links, such as bandwidth.
+// simulated. `rank_labels` are different for ranks that are known to differ, for example in the
+// plan's label or the kind of device. `link_labels` are different for links that are known to
+// differ, for example in bandwidth.
 Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Meeting> meetings,
                   std::span<const std::int64_t> link_labels);
 

@@ -56,8 +56,8 @@ struct ScheduleMistake {
 
 // Returns all mistakes, or the first 20. Empty if the schedule can run:
 //   * Every chunk of the model is on a stage, and stages run passes only of their own chunks.
-//   * Every micro-batch goes through every chunk once: one forward, and either one backward or
-//     separate passes for input and weight gradients, all on one stage.
+//   * Every micro-batch goes through every chunk once, on one stage: one forward, then either one
+//     backward or separate passes for input and weight gradients.
 //   * The dependencies and the order within each stage form no cycle. A forward depends on the
 //     previous chunk's forward. A backward depends on the next chunk's backward and on its own
 //     forward. Weight gradients depend on input gradients.
@@ -112,7 +112,7 @@ struct ScheduleTiming {
   };
   std::vector<std::vector<Span>> spans;  // [stage][entry]
   std::int64_t slots = 0;                // number of slots from the first start to the last end
-  std::vector<std::int64_t> idle;        // [stage]: slots without computation (its bubble)
+  std::vector<std::int64_t> idle;        // [stage]: slots without computation (the stage's bubble)
 };
 
 // Computes the times of all entries. Each stage runs its list in order, and each entry starts when

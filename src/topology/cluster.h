@@ -13,19 +13,19 @@
 namespace stepcast::topology {
 
 // Computes the slowdown from hash collisions. A hash distributes connections over the uplinks of
-// leaves (RouteChoice::kEcmp), so several may use one uplink while others are idle. A ring runs at
-// the rate of its slowest connection. With a hash that distinguishes more queue pairs, Meta's
-// all-reduces were up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet for Distributed AI
-// Training at Meta Scale"). ByteDance's uplinks have twice the rate of a downlink, enough for two
-// connections (Jiang et al. 2024, MegaScale, arXiv 2402.15627).
+// leaves (RouteChoice::kEcmp), so several connections may use one uplink while other uplinks are
+// idle. A ring runs at the rate of its slowest connection. With a hash that distinguishes more
+// queue pairs, Meta's all-reduces were up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet
+// for Distributed AI Training at Meta Scale"). ByteDance's uplinks have twice the rate of a
+// downlink, enough for two connections (Jiang et al. 2024, MegaScale, arXiv 2402.15627).
 
-// Identical leaf switches. Only one direction of their uplinks is considered.
+// Identical leaf switches. Only one direction of the uplinks is considered.
 struct HashedLeaves {
   std::int64_t leaves = 0;
   std::int64_t connections = 0;  // number of connections that leave each leaf at the same time
 };
 
-// Returns the expected duration of a transfer that waits for its slowest connection, divided by its
+// Returns the expected duration of a transfer that ends with its slowest connection, divided by the
 // duration without collisions: E[max(1, m x part)]. Here, m is the largest number of connections on
 // any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
 // A connection uses each of the leaf's `uplinks` uplinks with the same probability.
@@ -70,7 +70,7 @@ class Cluster {
   // flat_cluster() returns null on any other cluster.
   const NodeType* node_type() const;
   double host_speed() const;     // NodeType::host_speed; 1 on a flat cluster
-  const Fabric* fabric() const;  // also null for a single node
+  const Fabric* fabric() const;  // null on a flat cluster and for a single node
   const FlatCluster* flat_cluster() const;
 
   // Returns the path between the members of a group. `ranks` is not empty; its ranks are distinct
@@ -79,9 +79,9 @@ class Cluster {
   //
   // For a group inside one node, see rings.h. Across nodes, the group has as many ring channels as
   // its members have NICs. Each channel enters and leaves every node by the channel's rail.
-  // Channels divide the links that they cross. The nodes of a leaf divide its uplinks evenly,
-  // because all send at the same time. On a fat tree with oversubscription k, a group that spans
-  // leaves therefore gets 1/k of its NICs' bandwidth.
+  // Channels divide the links that they cross. The nodes of a leaf divide the leaf's uplinks
+  // evenly, because all nodes send at the same time. On a fat tree with oversubscription k, a group
+  // that spans leaves therefore gets 1/k of its NICs' bandwidth.
   //
   // With hashed connections (RouteChoice::kEcmp), a group that spans leaves gets the expected rate
   // of its slowest connection (ExpectedSlowdown). kIgnored is for callers that assign each

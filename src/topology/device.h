@@ -23,7 +23,7 @@ struct Gpu {
       peak;  // dense, indexed by DataType; zero: the device does not support the type
   int multiprocessors = 0;
   int power_limit = 0;         // power limit of the board in watts; 0: unknown
-  int compute_capability = 0;  // CUDA's; 90 means 9.0; 0: not a CUDA device
+  int compute_capability = 0;  // 90 means CUDA's 9.0; 0: not a CUDA device
 
   FlopRate PeakOf(DataType type) const { return peak[static_cast<std::size_t>(type)]; }
   friend bool operator==(const Gpu&, const Gpu&) = default;

@@ -16,8 +16,8 @@ struct Fault {
   std::string hint;
 };
 
-// The limits of descriptions. Within these limits, a graph can be built and its sums fit into 64
-// bits.
+// The limits of descriptions. Within these limits, a graph can be built, and sums over the graph
+// fit into 64 bits.
 inline constexpr int kMostNodeDevices = 1024;  // per kind and node
 inline constexpr int kMostNodeLinks = 20'000;  // linked pairs in a node
 inline constexpr int kMostParallelLinks = 1024;

@@ -64,8 +64,8 @@ int LeafCount(const Fabric& fabric, int nodes);
 // Returns the leaf switch to which NIC `nic` of `node` is connected.
 int LeafOf(const Fabric& fabric, int node, int nic);
 
-// Graph algorithms of Boost.Graph. Only graph.cc includes Boost.Graph, because it takes seconds to
-// compile.
+// Graph algorithms of Boost.Graph. Only graph.cc includes Boost.Graph, because Boost.Graph takes
+// seconds to compile.
 
 // The distance between two devices. Distances are compared first by latency, then by number of
 // links.
@@ -83,7 +83,8 @@ using LinkFilter = std::function<bool(const Link&)>;
 // Returns the distances from `source` to every device, indexed by vertex (Dijkstra's algorithm).
 std::vector<Distance> DistancesFrom(const Graph& graph, Vertex source, const LinkFilter& filter);
 
-// The connected components of a graph. `filter` must accept both directions of a link or neither.
+// The connected components of a graph. `filter` must accept both directions of a link or neither
+// direction.
 struct Parts {
   std::vector<int> of;  // [vertex]: index of its component
   int count = 0;

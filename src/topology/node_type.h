@@ -29,7 +29,7 @@ struct LinkSpec {
 // A set of devices of one kind in a node, such as "nvswitch[0, 3]".
 struct DeviceSet {
   DeviceKind kind = DeviceKind::kGpu;
-  std::vector<int> indices;  // in the written order, without duplicates
+  std::vector<int> indices;  // in the order of the text, without duplicates
   friend bool operator==(const DeviceSet&, const DeviceSet&) = default;
 };
 
@@ -100,7 +100,7 @@ struct NodeType {
 };
 
 enum class FabricKind : std::uint8_t {
-  kOneSwitch,  // every NIC is connected to one non-blocking switch
+  kOneSwitch,  // one non-blocking switch connects all NICs
   // Leaf i of a scalable unit connects NIC i of each node of the unit; spines connect leaves.
   kRailOptimised,
   kFatTree,  // all NICs of a node are connected to one leaf; spines connect leaves
@@ -128,7 +128,7 @@ struct Sockets {
   // general knowledge).
   Bandwidth flow = Bandwidth::BytesPerSecond(1'250'000'000);
   // The number of connections from a channel to its peer: NCCL_SOCKET_NTHREADS x
-  // NCCL_NSOCKS_PERTHREAD. NCCL's default is 1; on AWS it is 16, and on Google's gVNIC it is 4
+  // NCCL_NSOCKS_PERTHREAD. NCCL's default is 1, on AWS 16, and on Google's gVNIC 4
   // (src/transport/net_socket.cc of NVIDIA/nccl).
   int per_channel = 1;
   friend bool operator==(const Sockets&, const Sockets&) = default;
@@ -150,8 +150,8 @@ struct Fabric {
   // separately. NCCL uses every ring and tree twice (connect.cc, "Duplicate channels"). By default,
   // each copy has one queue pair (NCCL_IB_QPS_PER_CONNECTION = 1).
   int connections = 2;
-  // A leaf's bandwidth to its nodes divided by its bandwidth to the spines. Set for fat trees; used
-  // only for output.
+  // A leaf's bandwidth to its nodes, divided by the leaf's bandwidth to the spines. Set for fat
+  // trees; used only for output.
   double oversubscription = 1;
   friend bool operator==(const Fabric&, const Fabric&) = default;
 };

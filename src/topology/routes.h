@@ -40,9 +40,9 @@ struct Share {
   double share = 0;
 };
 
-// A route from one device to another. If several routes are equally short, all are used. A route's
-// traffic is proportional to the bandwidth of its last link that is not common to all routes, such
-// as the link to an NVSwitch plane.
+// A route from one device to another. If several routes are equally short, all of these routes are
+// used. A route's traffic is proportional to the bandwidth of its last link that is not common to
+// all routes, such as the link to an NVSwitch plane.
 struct Route {
   Distance distance;
   bool nvlink = true;  // uses only NVLink
@@ -51,8 +51,8 @@ struct Route {
 
 // Finds shortest routes between the devices of a node. GPUs and NICs do not forward data, so GPUs
 // are connected through switches, CPUs or direct links. Two GPUs that NVLink connects use only
-// NVLink, independent of its latency (as in NCCL, src/graph/paths.cc). All nodes of one type share
-// one object. Immutable after construction.
+// NVLink, even if other routes have less latency (as in NCCL, src/graph/paths.cc). All nodes of one
+// type share one object. Immutable after construction.
 class NodeRoutes {
  public:
   // Finds the routes: runs Dijkstra's algorithm from every GPU, once over NVLink only and once over
