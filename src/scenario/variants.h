@@ -32,7 +32,7 @@ class Variants {
   Variants(std::string path, std::vector<std::string> fixed, InputCache& cache);
 
   // Returns the result of Load(path, fixed and overrides, cache), except that `resolved` may be
-  // empty. Valid until the next call.
+  // empty, and that `warnings` does not name settings without effect. Valid until the next call.
   Result<const Scenario*> Load(const std::vector<std::string>& overrides);
   // Returns whether the last two scenarios differ at most in `resolved` and `warnings`, so that the
   // changed setting has no effect. False if unknown.
