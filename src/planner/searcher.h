@@ -220,12 +220,15 @@ class Searcher {
   // ratio of forecast to bound in its group so far. The plan with the best estimate is evaluated
   // next. Plans of one kind have similar step times, so they are evaluated one after another. Ends
   // after `rounds` rounds, or when no bound is better than the best plan.
-  Finding FindBestOfKinds(int rounds);
+  Finding FindBestOfKinds(int rounds, std::int64_t most_passes);
 
   // Returns the group whose next plan has the best estimate, without the groups in `but`. Returns
   // queues.size() if no other group can have a better plan than the best.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
+
+  // Evaluates the neighbors of the best plan, then of the new best plan, until none is better.
+  Finding ImproveBest();
 
   // Evaluates the other plans of the family of plan `of`, in the order of their bounds, for at most
   // `rounds` rounds.
@@ -237,7 +240,8 @@ class Searcher {
   Score InGroup(std::int64_t plan, double room) const;
 
   // Returns the pending plans of each group, indexed by group.
-  std::vector<Queue> PendingOfGroups(double room);
+  std::vector<Queue> PendingOfGroups(
+      double room, std::int64_t most_passes = std::numeric_limits<std::int64_t>::max());
 
   // The number of plans of a group that are evaluated at the same time.
   static constexpr std::size_t kFew = 4;
