@@ -8,7 +8,7 @@
 // names.
 namespace stepcast::scenario {
 
-// The allowed values of soft-caps of attention scores and logits. 0: no cap.
+// The allowed soft-caps for attention scores and logits. 0: no cap.
 inline constexpr DecimalRange kCap = {0, 1e6};
 
 // Returns the architecture of a model file. If the file has mistakes, some dimensions may be 1, and

@@ -37,7 +37,7 @@
 //      link->Finish();
 //    }
 //    reader.Finish();                                 // unknown keys are reported here
-//    if (reader.failed()) return std::nullopt;        // some mistake in it or below it
+//    if (reader.failed()) return std::nullopt;        // a mistake in the mapping, at any depth
 //    return Thing{*name, ...};
 //  }
 namespace stepcast::scenario {
@@ -45,26 +45,28 @@ namespace stepcast::scenario {
 // A YAML node of an input file, with its dotted path. Cheap to copy.
 class Node {
  public:
-  // Creates a node. `schema` records the keys that readers request. Null: no keys are recorded.
+  // Creates a node. `schema` records the keys that readers request. If `schema` is null, no keys
+  // are recorded.
   Node(YamlTree tree, std::string path, Schema* schema = nullptr)
       : tree_(std::move(tree)), path_(std::move(path)), schema_(schema) {}
 
   NodeKind kind() const { return tree_->kind; }
-  // Returns the dotted path, such as "training.precision" or "layers[2].name". Empty for the root.
+  // Returns the dotted path, such as "training.precision" or "layers[2].name". The path of the root
+  // is empty.
   const std::string& path() const { return path_; }
   Location location() const { return tree_->position.location(); }
   const std::string& file() const { return *tree_->position.file; }
   const YamlTree& tree() const { return tree_; }
   Schema* schema() const { return schema_; }
 
-  // scalar() returns the text of a scalar without quotes. quoted() returns whether it was quoted.
-  // Only for kScalar.
+  // scalar() returns the text of a scalar without quotes. quoted() returns whether the text was
+  // quoted. The node must be a kScalar.
   const std::string& scalar() const { return tree_->scalar; }
   bool quoted() const { return tree_->quoted; }
-  // Returns the items of a kSequence. Empty for other kinds.
+  // Returns the items of a kSequence. Other kinds have no items.
   std::vector<Node> items() const;
-  // Returns the entries of a kMapping. Empty for other kinds. Used for mappings with free keys,
-  // such as `provenance`.
+  // Returns the entries of a kMapping. Other kinds have no entries. Used for mappings with free
+  // keys, such as `provenance`.
   std::vector<std::pair<std::string, Node>> entries() const;
 
   // Describes the node for messages: "'010'" for a scalar, otherwise "a mapping", "a sequence" or
@@ -77,8 +79,8 @@ class Node {
   Schema* schema_;
 };
 
-// Reads and parses a file. Appends mistakes to `diagnostics`. Returns no value only if the file has
-// no tree.
+// Reads and parses a file. Appends mistakes to `diagnostics`. Returns no value only if the file
+// cannot be read or parsed.
 std::optional<Node> ReadDocument(const std::string& path, Diagnostics& diagnostics);
 // Parses a text. `file` is the name of the text in positions.
 std::optional<Node> ParseDocument(std::string_view text, const std::string& file,
@@ -93,10 +95,10 @@ struct Word {
   T value;
 };
 
-// These functions return the value of one node. If the value is wrong, they append a Diagnostic and
-// return no value. Integers are plain decimal numbers. Booleans are true or false. Text must not be
-// empty. Decimals may have an exponent and quotes. The largest values are 1 EiB for bytes, 24 h for
-// times, and 1000 PB/s for bandwidths.
+// These functions return the value of one node. If the value is wrong, the functions append a
+// Diagnostic and return no value. Integers are plain decimal numbers. Booleans are true or false.
+// Text must not be empty. Decimals may have an exponent and quotes. The largest values are 1 EiB
+// for bytes, 24 h for times, and 1000 PB/s for bandwidths.
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics);
 std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics);
@@ -112,7 +114,7 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
 // Reads words: either one text with spaces between the words, or a sequence of words.
 std::optional<std::vector<std::string>> ReadWords(const Node& node, Diagnostics& diagnostics);
-// Returns whether the node is the word `word`. For keys that also accept other kinds of values.
+// Returns whether the node is the word `word`, for keys that also accept other kinds of values.
 bool IsWord(const Node& node, std::string_view word);
 // Returns the index of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
@@ -142,7 +144,7 @@ std::optional<T> ReadWord(const Node& node, std::initializer_list<Word<T>> words
 }
 
 // Reads a mapping key by key. Each Read function requests one key and returns the key's value, or
-// no value if the key is missing or its value is wrong. A Read function appends a Diagnostic for a
+// no value if the key is missing or the value is wrong. A Read function appends a Diagnostic for a
 // wrong value and for a missing required key.
 class MappingReader {
  public:
@@ -167,7 +169,7 @@ class MappingReader {
   std::optional<Node> ReadNode(std::string_view key, Need need, std::string_view what);
   template <typename T>
   std::optional<T> ReadWord(std::string_view key, Need need, std::initializer_list<Word<T>> words);
-  // Reads one of `values`, which are written as their function Name states.
+  // Reads one of `values`. Name(value) is the word for a value in the file.
   template <typename T>
   std::optional<T> ReadNamed(std::string_view key, Need need, std::initializer_list<T> values);
 
@@ -183,7 +185,8 @@ class MappingReader {
   // `training`.
   std::string PathOf(std::string_view key) const;
   const Node& node() const { return node_; }
-  // Returns the list of mistakes. Pass it to functions that read single values, which append to it.
+  // Returns the list of mistakes. Pass the list to functions that read single values, which append
+  // their mistakes.
   Diagnostics& diagnostics() { return *diagnostics_; }
 
   // Appends a format-specific mistake at the value of `key`.
@@ -204,7 +207,7 @@ class MappingReader {
   Node node_;
   Diagnostics* diagnostics_;
   std::size_t diagnostics_before_;
-  std::vector<std::string_view> known_;  // literals of the callers
+  std::vector<std::string_view> known_;  // string literals of the callers
 };
 
 template <typename T>

@@ -186,7 +186,8 @@ class Search final : public PlanSearch {
         .neighbours =
             [this](std::int64_t plan) {
               std::vector<std::int64_t> plans;
-              for (const auto& neighbour : space_->NeighboursOf(plan)) plans.push_back(neighbour.plan);
+              for (const auto& neighbour : space_->NeighboursOf(plan))
+                plans.push_back(neighbour.plan);
               return plans;
             },
         .own = space_->own(),
@@ -521,7 +522,7 @@ class Search final : public PlanSearch {
           "context parallelism with fewer than {} tokens per rank", planner::kLeastContextTokens));
     }
     if (degrees["pipeline"].size() > 1)
-      report.not_tried.emplace_back("stages with given numbers of layers");
+      report.not_tried.emplace_back("explicit numbers of layers per stage");
     const auto varies = [&settings](const char* key) {
       return std::find(settings.begin(), settings.end(), key) != settings.end();
     };
