@@ -227,14 +227,10 @@ class Searcher {
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
-<<<<<<< HEAD
   // Evaluates the neighbors of the best plan, then of the new best plan, until none is better.
   Finding ImproveBest();
 
-  // Evaluates the other plans of the family of plan `of`, in the order of their bounds, for at most
-=======
   // Evaluates all other plans in the family of plan `of`, in the order of their bounds, for at most
->>>>>>> main
   // `rounds` rounds.
   Finding FindBestOfFamily(std::int64_t of, int rounds);
 
