@@ -301,7 +301,7 @@ TEST_F(PlanSearchLaws, TheOwnPlanNeedsNoTime) {
     const scenario::MemoryDocument document(kFile, own.text.scenario);
     study::PlanQuestion question = QuestionOf(own, document.name());
     question.try_own = true;
-    question.within = "1 us";
+    question.within = "0.001s";
     question.framework = plan::Name(own.scenario.plan.data_parallel.framework);
     const auto search = study::PlanSearch::Of(std::move(question));
     const auto ready = search->Prepare();
