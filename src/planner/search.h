@@ -67,6 +67,9 @@ struct SearchOptions {
   // search begins with the best plan of each group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
+  // Returns the plans that differ from a plan by a neighboring value of one setting. A search that
+  // may be ended early tries the neighbors of its best plan. Null: it does not.
+  std::function<std::vector<std::int64_t>(std::int64_t plan)> neighbours{};
   // The scenario's own plan, or -1. The search evaluates this plan first, so that the answer is
   // never worse than this plan. `own_outcome` is this plan's forecast, if known; the plan is then
   // ranked even if the search is stopped.

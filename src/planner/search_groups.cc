@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <map>
 #include <set>
@@ -16,6 +19,12 @@ namespace {
 // Plans with at most this many passes have quick forecasts.
 constexpr std::int64_t kFewPasses = 128;
 
+// The time of a forecast grows with the number of passes. A search that may be ended early first
+// tries plans with quick forecasts, for a few rounds each.
+constexpr std::int64_t kAnyPasses = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kPassesOfForecasts[] = {1'024, 8'192, kAnyPasses};
+constexpr int kFewRounds = 8;
+
 // The fractions of the device that bounds of memory leave free, for plans that are tried first.
 // Bounds of memory may be far below what a plan needs.
 constexpr double kRooms[] = {0.5, 0.7, 0.85};
@@ -31,15 +40,21 @@ Finding Searcher::FindGoodOnes() {
     return found;
   }
   if (ranked_.empty()) found = FindFirst();
+  if (getenv("TRACE")) fprintf(stderr, "first %.2f\n", clock() / 1e6);
   if (found) found = FindFirstOfGroups();
-  if (found) found = FindBestOfKinds(kRounds);
+  if (getenv("TRACE")) fprintf(stderr, "first of groups %.2f\n", clock() / 1e6);
+  for (const std::int64_t passes : kPassesOfForecasts) {
+    if (found) found = FindBestOfKinds(passes == kAnyPasses ? kRounds : kFewRounds, passes);
+    if (found) found = ImproveBest();
+  }
+  if (getenv("TRACE")) fprintf(stderr, "kinds %.2f\n", clock() / 1e6);
   if (found && ranked_.empty()) found = FindSomeOfGroups(1);
   if (found && !ranked_.empty()) found = FindBestOfFamily(ranked_.begin()->plan, kRounds);
   return found;
 }
 
 Finding Searcher::FindFirst() {
-  for (const std::int64_t most : {kFewPasses, std::numeric_limits<std::int64_t>::max()}) {
+  for (const std::int64_t most : {kFewPasses, kAnyPasses}) {
     STEPCAST_TRY(FindFirstAmong(most));
     if (!ranked_.empty()) break;
   }
@@ -106,9 +121,9 @@ tl::expected<bool, std::string> Searcher::Forecast(Queue& queue, int most,
   return true;
 }
 
-Finding Searcher::FindBestOfKinds(int rounds) {
+Finding Searcher::FindBestOfKinds(int rounds, std::int64_t most_passes) {
   if (Enough()) return {};
-  std::vector<Queue> queues = PendingOfGroups(0);
+  std::vector<Queue> queues = PendingOfGroups(0, most_passes);
   std::map<std::string, std::int64_t> chosen;
   std::vector<std::int64_t> round;
   while (!Enough() && rounds-- > 0) {
@@ -152,6 +167,28 @@ std::size_t Searcher::MostPromising(const std::vector<Queue>& queues,
   return found;
 }
 
+Finding Searcher::ImproveBest() {
+  std::int64_t from = -1;
+  while (options_.neighbours && !ranked_.empty() && ranked_.begin()->plan != from && !Enough()) {
+    from = ranked_.begin()->plan;
+    Queue queue;
+    const auto add = [&](std::int64_t plan) {
+      const Score score = ScoreOfBound(plan, Want::kGoal);
+      if (StateOf(plan).pending && score < *ranked_.begin()) queue.push(score);
+    };
+    for (const std::int64_t plan : options_.neighbours(from)) add(plan);
+    while (!queue.empty() && !Enough()) {
+      std::vector<std::int64_t> round;
+      for (; !queue.empty() && round.size() < kFew; queue.pop()) {
+        if (queue.top() < *ranked_.begin()) round.push_back(queue.top().plan);
+      }
+      if (round.empty()) break;
+      STEPCAST_TRY(WorkOn(round, add));
+    }
+  }
+  return {};
+}
+
 Finding Searcher::FindBestOfFamily(std::int64_t of, int rounds) {
   const PlanStates::Family& family = result_.states.FamilyOf(of);
   Queue queue;
@@ -169,16 +206,16 @@ Score Searcher::InGroup(std::int64_t plan, double room) const {
   return score;
 }
 
-std::vector<Searcher::Queue> Searcher::PendingOfGroups(double room) {
+std::vector<Searcher::Queue> Searcher::PendingOfGroups(double room, std::int64_t most_passes) {
   std::vector<Queue> queues(groups_.size());
   for (Group& group : groups_) group.plans = 0;
   if (groups_.empty()) return queues;
   result_.states.ForEach(
-      [&](std::int64_t plan, std::int64_t plans, const PlanState& state, const PlanFacts&) {
+      [&](std::int64_t plan, std::int64_t plans, const PlanState& state, const PlanFacts& facts) {
         if (state.verdict == Verdict::kIllegal) return;
         const auto group = static_cast<std::size_t>(options_.group(plan));
         groups_[group].plans += plans;
-        if (state.pending) queues[group].push(InGroup(plan, room));
+        if (state.pending && facts.passes <= most_passes) queues[group].push(InGroup(plan, room));
       });
   return queues;
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -827,6 +828,42 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   EXPECT_TRUE(Search(problem, {}, options).best.empty());
   options.own = 3;
   EXPECT_THAT(Search(problem, {}, options).best, ElementsAre(3));
+}
+
+// Bounds that say nothing: the search finds the best of 1,000 plans by steps of 100, one value of a
+// setting each, and would need 700 forecasts in the order of the plans.
+TEST(SearchTest, TriesTheNeighborsOfTheBestPlan) {
+  const auto bounds = [](std::int64_t) {
+    return Screened{.facts = {.gpus = 8, .tokens = 64, .capacity = Bytes(100)},
+                    .bound = {.step_time = Seconds(1), .over = Bytes(-90)}};
+  };
+  int simulated = 0;
+  const SearchProblem problem = {
+      .plans = 1'000, .screen = bounds, .sharpen = bounds, .simulate = [&](std::int64_t plan) {
+        ++simulated;
+        return Outcome{.step_time = Seconds(100 + std::abs(plan / 100 - 7) + plan % 100),
+                       .memory = Bytes(1),
+                       .fits = true,
+                       .over = Bytes(-90)};
+      }};
+  SearchOptions options{.best = 1, .threads = 1};
+  options.kind = [](std::int64_t plan) { return std::to_string(plan); };
+  options.group = [](std::int64_t) { return 0; };
+  options.groups = 1;
+  options.anytime = true;
+  options.enough = [&] { return simulated >= 200; };
+  EXPECT_NE(Search(problem, {}, options).best.front(), 700);
+  simulated = 0;
+  options.neighbours = [](std::int64_t plan) {
+    std::vector<std::int64_t> plans;
+    for (const std::int64_t other : {plan - 100, plan + 100}) {
+      if (other >= 0 && other < 1'000) plans.push_back(other);
+    }
+    return plans;
+  };
+  const SearchResult result = Search(problem, {}, options);
+  EXPECT_THAT(result.best, ElementsAre(700));
+  EXPECT_FALSE(result.proved);
 }
 
 // Once the own plan has a forecast, it is ranked whatever the goal, even if the time limit has

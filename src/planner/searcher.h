@@ -219,13 +219,17 @@ class Searcher {
   // Searches group by group. The estimate of a plan's forecast is the plan's bound times the
   // smallest ratio of forecast to bound in the plan's group so far. The plan with the best estimate
   // is evaluated next. Plans of one kind are evaluated one after another, because they have similar
-  // step times. Ends after `rounds` rounds, or when no bound is better than the best plan.
-  Finding FindBestOfKinds(int rounds);
+  // step times. Plans with more passes than `most_passes` are omitted. Ends after `rounds` rounds,
+  // or when no bound is better than the best plan.
+  Finding FindBestOfKinds(int rounds, std::int64_t most_passes);
 
   // Returns the group whose next plan has the best estimate. Ignores the groups in `but`. Returns
   // queues.size() if no other group can have a better plan than the best plan so far.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
+
+  // Evaluates the neighbors of the best plan, then of the new best plan, until none is better.
+  Finding ImproveBest();
 
   // Evaluates all other plans in the family of plan `of`, in the order of their bounds, for at most
   // `rounds` rounds.
@@ -237,7 +241,8 @@ class Searcher {
   Score InGroup(std::int64_t plan, double room) const;
 
   // Returns the pending plans of each group, indexed by group.
-  std::vector<Queue> PendingOfGroups(double room);
+  std::vector<Queue> PendingOfGroups(
+      double room, std::int64_t most_passes = std::numeric_limits<std::int64_t>::max());
 
   // The number of plans of a group that are evaluated at the same time.
   static constexpr std::size_t kFew = 4;

@@ -183,6 +183,13 @@ class Search final : public PlanSearch {
         .kind = source_.kind,
         .group = [this](std::int64_t plan) { return space_->GroupOf(plan); },
         .groups = static_cast<int>(space_->groups().size()),
+        .neighbours =
+            [this](std::int64_t plan) {
+              std::vector<std::int64_t> plans;
+              for (const auto& neighbour : space_->NeighboursOf(plan))
+                plans.push_back(neighbour.plan);
+              return plans;
+            },
         .own = space_->own(),
         .own_outcome = report.own ? std::optional(report.own->outcome) : std::nullopt,
         .enough = enough_,

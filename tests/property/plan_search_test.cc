@@ -1,4 +1,4 @@
-// Three invariants of searches, tested from outside the planner. Scenarios come from the generator
+// Four invariants of searches, tested from outside the planner. Scenarios come from the generator
 // of any_plan.h, which does not know the search space, and the search does not start with the
 // scenario's own plan.
 //
@@ -10,6 +10,9 @@
 //    each search (20s).
 // 3. Plans of other frameworks are not refused because of settings of the scenario that these
 //    frameworks lack. STEPCAST_OTHERS is the number of scenarios (20).
+// 4. A search that starts with the scenario's own plan ranks this plan, or a faster one, even if
+// its
+//    time is over before the plan's forecast is complete.
 
 #include "src/study/plan_search.h"
 
@@ -286,6 +289,30 @@ TEST_F(PlanSearchLaws, ASearchFindsAPlanAtLeastAsFast) {
     ADD_FAILURE() << fault << "\nseed " << seed - 1 << "\n" << Said(own.text);
   }
   fmt::print("{} scenarios, {} do not fit: {} failed\n", scenarios_, none_needed, failed);
+}
+
+TEST_F(PlanSearchLaws, TheOwnPlanNeedsNoTime) {
+  constexpr std::uint64_t kSearches = 6;
+  std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1), fitting = 0;
+  while (fitting < kSearches) {
+    const Own own = Next(seed);
+    if (!own.forecast.memory.fits) continue;
+    ++fitting;
+    const scenario::MemoryDocument document(kFile, own.text.scenario);
+    study::PlanQuestion question = QuestionOf(own, document.name());
+    question.try_own = true;
+    question.within = "0.001s";
+    question.framework = plan::Name(own.scenario.plan.data_parallel.framework);
+    const auto search = study::PlanSearch::Of(std::move(question));
+    const auto ready = search->Prepare();
+    ASSERT_TRUE(ready) << Format(ready.error());
+    const auto pool =
+        planner::MakeThreadPool([&](const std::string& item) { return search->Work(item); }, 1);
+    const auto report = search->Run(*pool, nullptr);
+    ASSERT_TRUE(report);
+    ASSERT_FALSE(report->best.empty()) << "seed " << seed - 1 << "\n" << Said(own.text);
+    EXPECT_LE(report->best.front().outcome.step_time, own.forecast.step_time);
+  }
 }
 
 }  // namespace
