@@ -33,7 +33,7 @@ struct FamilyTraits {
   bool latent = false;         // attention is latent attention
   bool needs_experts = false;  // all models of the family have experts
   bool no_biases = false;      // attention and feed-forward layers have no biases
-  // The members below describe the order in which tensors are registered, and their storage.
+  // The members below describe the registration order and the storage of tensors.
   bool projection_first = false;  // the output projection precedes the QKV projection
   bool norms_in_order = false;    // each norm is registered before the layer that reads its output
   bool norms_first = false;       // both norms precede all other modules
@@ -98,8 +98,8 @@ struct Experts {
   bool router_bias = false;  // the router's linear layer has a bias (GPT-OSS)
   bool bias = false;         // the experts' linear layers have biases (GPT-OSS)
   // The width of the latent vector that routed experts read (Nemotron 3). A GEMM computes the
-  // vector from the token's activation, and another GEMM maps the experts' output back. 0: experts
-  // read the activation itself. `latent_norm`: the latent vector is normalized.
+  // vector from the token's activation, and another GEMM maps the experts' output to the hidden
+  // size. 0: experts read the activation itself. `latent_norm`: the latent vector is normalized.
   std::int64_t latent = 0;
   bool latent_norm = false;
   // Whether the block also has a dense feed-forward layer, in parallel with the experts (Gemma 4).
@@ -139,8 +139,8 @@ struct Architecture {
   std::int64_t feed_forward = 0;  // f
   std::int64_t vocabulary = 0;    // V, rows of the embedding
   // For learned positions: the number of rows of the position table, which limits the sequence
-  // length in tokens. For other positions, the number in the model's description, which sets no
-  // limit. 0: not specified.
+  // length in tokens. For other positions: the number in the model file, which limits nothing. 0:
+  // not specified.
   std::int64_t max_positions = 0;
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
@@ -194,8 +194,8 @@ struct Architecture {
   Experts experts{};
   // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): the number of modules
   // after the last block that predict further tokens. A module is a block whose input combines the
-  // next token's embedding with the output of the previous module (for the first module: of the
-  // last block).
+  // next token's embedding with the output of the previous module. The first module reads the
+  // output of the last block.
   std::int64_t further_tokens = 0;
   bool further_repeated = false;  // all modules share the parameters of the first module
   Lora lora{};                    // training with adapters; all other parameters are frozen
@@ -216,8 +216,8 @@ struct Architecture {
   // Whether all linear layers have one set of weights for rows of text and another set for all
   // other rows (Flux's double blocks).
   bool two_streams = false;
-  Modulation modulation{};             // the block's modulation; for a complete model, the head's
-  bool norms_without_weights = false;  // norms have no weights, except the norms of queries, keys
+  Modulation modulation{};             // modulation of the block (complete model: of the head)
+  bool norms_without_weights = false;  // no norms have weights, except the norms of queries, keys
                                        // and cross-attention
 
   // The block's token mixer. The attention members above apply only to Mixer::kAttention.

@@ -47,9 +47,9 @@ struct Tensor {
   // The axes along which the tensor is divided. Ranks along all other axes have equal values.
   std::vector<Split> splits{};
   ParameterGroup group = ParameterGroup::kDense;
-  // Whether, with sequence parallelism, a rank's gradient covers only the rank's part of the
-  // tokens, so that the ranks must sum the gradients. True for norms and for biases that are added
-  // after a reduction.
+  // Whether the ranks must sum the tensor's gradients under sequence parallelism, because each
+  // rank's gradient covers only the rank's part of the tokens. True for norms and for biases that
+  // are added after a reduction.
   bool sequence_parallel = false;
   bool of_block = false;
 
@@ -99,8 +99,8 @@ struct ListedLayer {
                                          // gradients are complete
   // The time within `backward` for weight gradients. Not set: half of `backward`.
   std::optional<Time> backward_weight{};
-  Bytes activation;  // kept from forward to backward, for one micro-batch
-  Bytes output{};    // passed to the next layer, for one micro-batch
+  Bytes activation;  // bytes kept from forward to backward, for one micro-batch
+  Bytes output{};    // bytes passed to the next layer, for one micro-batch
   // The collectives in each pass, in execution order. n collectives divide the pass into n + 1
   // parts of equal time, and each part waits for the previous collective.
   std::vector<ListedCommunication> forward_communication{}, backward_communication{};

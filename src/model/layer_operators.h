@@ -21,9 +21,9 @@
 // al. 2022 (arXiv 2205.05198) and, for fused attention, FlashAttention-2 (Dao 2023, arXiv
 // 2307.08691).
 //
-// Most functions add one operator to the tape: they read an activation with `width` features per
-// token and return a new activation. Widths are widths on one rank, after division by
-// WorkOptions::tensor. Module names must outlive the object.
+// Most functions add one operator to the tape. The operator reads an activation with `width`
+// features per token, and the function returns the new activation. Widths are widths on one rank,
+// after division by WorkOptions::tensor. Module names must outlive the object.
 namespace stepcast::model {
 
 struct ColumnRegion;
@@ -80,7 +80,7 @@ struct LinearModule {
 // How a GEMM of several modules stores its outputs:
 //   kOne: in one tensor.
 //   kSideBySide: in one tensor per module, with contiguous gradients.
-//   kApart: in one tensor per module, whose gradients a copy joins.
+//   kApart: in one tensor per module. A copy kernel then concatenates the modules' gradients.
 enum class Outputs : std::uint8_t { kOne, kSideBySide, kApart };
 
 // The dimensions of an attention core.
@@ -89,8 +89,7 @@ struct AttentionShape {
   std::int64_t kv_heads = 0;
   std::int64_t head_size = 0;   // elements of a query or key, per head
   std::int64_t value_size = 0;  // elements of a value and of the output, per head; 0: head_size
-  // The number of elements of `value_size` that only pad values to the size that the kernel
-  // requires.
+  // The number of padding elements in `value_size`, for kernels that require larger values.
   std::int64_t value_filling = 0;
   std::int64_t window = 0;  // 0: all previous tokens
   // True: each query attends to `window` keys that the model chooses among all previous keys.
@@ -165,8 +164,8 @@ class LayerOperators {
   // the sum run piece by piece.
   Operand LinearRows(Operand x, std::string_view module, std::int64_t out,
                      ModulePositions parameters);
-  // Returns the sum of x over all tensor-parallel ranks, by an all-reduce with and without sequence
-  // parallelism.
+  // Returns the sum of x over all tensor-parallel ranks. The sum is an all-reduce, even with
+  // sequence parallelism.
   Operand AddUp(Operand x);
   // With WorkOptions::adds_up_parts, adds an all-reduce at the end of backward. The all-reduce sums
   // the gradients of modules, such as norms, that each rank applies to its part of the tokens. Call
@@ -228,7 +227,7 @@ class LayerOperators {
   //
   // In compiled code, the operations between the GEMMs are one kernel in forward and one in
   // backward. In an encoder, a separate kernel scales the scores
-  // (transformers/models/bert/modeling_bert.py), unless the softmax kernel does.
+  // (transformers/models/bert/modeling_bert.py), unless the softmax kernel scales them.
   Operand MathAttention(Operand query, Operand key, Operand value, std::string_view module,
                         const AttentionShape& shape);
   Operand MathAttention(Operand query_key_value, std::string_view module,
@@ -382,7 +381,7 @@ class LayerOperators {
   struct BlockSizes {
     std::int64_t query_elements = 0, output_elements = 0;
     Bytes queries, output;
-    Bytes key, value, keys;  // `keys`: keys and values
+    Bytes key, value, keys;  // `keys`: bytes of keys and values together
     Bytes row_numbers;       // one FP32 number per row
   };
 
@@ -450,7 +449,7 @@ class LayerOperators {
   // Float8CurrentScalingQuantizer and NVFP4Quantizer; torchao's layers on a DTensor).
   std::vector<LayerTape::Piece> WithAgreedScale(bool forward, LayerTape::Value part,
                                                 std::int64_t elements, const std::string& name);
-  // Returns a collective that overlaps GEMMs that do not need its result.
+  // Returns a collective during which GEMMs that do not read its result may run.
   LayerTape::Collective Beside(CollectiveKind kind) const;
   // Records the backward of LeaveRows: the gathered gradient of `sum` becomes the gradient of `x`.
   void LeaveSum(const Operand& x, const Operand& sum, std::string_view module,
@@ -540,9 +539,9 @@ class LayerOperators {
   // gathered again.
   QuantizedCopies QuantizedInBackward(const std::vector<LayerTape::Piece>& value,
                                       std::int64_t elements, std::string name);
-  // Transposed returns, in backward, the transposed 8-bit copy of `value` for weight gradients. If
-  // each row has one scale, CastColumns instead casts `value` again from 16 bits; it reads `value`
-  // twice, first for the maxima of the columns and then for the cast.
+  // In backward, Transposed creates and returns the transposed 8-bit copy of `value` for weight
+  // gradients. If each row has one scale, CastColumns instead casts `value` again from 16 bits; it
+  // reads `value` twice, first for the maxima of the columns and then for the cast.
   LayerTape::Value Transposed(std::string name, const std::vector<LayerTape::Piece>& value,
                               std::int64_t elements);
   LayerTape::Value CastColumns(std::string name, const std::vector<LayerTape::Piece>& value,
@@ -613,8 +612,8 @@ class LayerOperators {
   LayerTape::Value quantized_ = -1;  // the value whose copies are quantized_copies_
   QuantizedCopies quantized_copies_;
   bool casts_inside_ = false;  // GEMM kernels cast their own inputs
-  // The transposed copy of the input, which the first weight gradient that needs it creates for
-  // all.
+  // The transposed copy of the input. The copy is created for the first weight-gradient GEMM that
+  // reads it, and shared by all later GEMMs.
   std::shared_ptr<std::optional<LayerTape::Value>> turned_;
   // The latest output of Add. Compiled code fuses Add with a norm of this output.
   LayerTape::Value last_sum_ = -1;

@@ -94,8 +94,8 @@ class LayerTape {
   // earlier operator must copy `value` to the host.
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
-  // Adds a backward of one kernel, which writes the gradients of all inputs, or of one kernel for
-  // each input. Each kernel reads gradients of `outputs` and completes gradients of `parameters`.
+  // Adds a backward with either one kernel for the gradients of all inputs, or one kernel per
+  // input. Each kernel reads gradients of `outputs` and completes gradients of `parameters`.
   void RunOnBackward(std::vector<Kernel> kernels, Values outputs, Values inputs,
                      std::vector<int> parameters = {});
   // Runs an operator of one kernel, and adds its backward (RunOnBackward).
@@ -140,8 +140,9 @@ class LayerTape {
   // Returns the gradient of the value. Call this function only in functions that OnBackward
   // registers.
   Value GradientOf(Value value) const;
-  // Returns a new contribution to the gradient of `value`, to be passed to Deliver after it is
-  // written. Every contribution after the first needs a kernel that adds it.
+  // Returns a new contribution to the gradient of `value`, to be passed to Deliver after a kernel
+  // has computed the contribution. Every contribution after the first requires a kernel that adds
+  // it.
   Value MakeGradient(Value value);
   void Deliver(Value value, Value contribution);
   // Uses the output's gradient as the gradient of the input, for operators such as addition.
@@ -226,8 +227,8 @@ class LayerTape {
   static int LastWriter(std::span<const Recorded> list, Value value);
   // Returns a flag for each value: whether group operations of the list read or write it.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
-  // Appends the list's operations to `operations`, with the uses and waits that group operations
-  // require. Stores values that have no location yet in new buffers of `work`. Defined in
+  // Appends the list's operations to `operations`. Sets Operation::uses and Operation::waits for
+  // group operations. Stores values that have no location yet in new buffers of `work`. Defined in
   // layer_tape_placing.cc.
   class Placement;
   void Place(std::span<const Recorded> list, const Places& place,
@@ -235,8 +236,8 @@ class LayerTape {
   // Adds waits between kernels of the two lanes to `operations`, which has the operations of
   // `list`. Gradient contributions of the second lane are complete at the list's last kernel.
   static void JoinLanes(std::span<const Recorded> list, std::vector<Operation>& operations);
-  // Adds write uses for values that kernels write before backward and that collectives of backward
-  // communicate.
+  // Adds a write use to each kernel before backward that writes a value which a collective of
+  // backward communicates.
   void SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
                                    std::span<const Operation> backward,
                                    std::vector<Operation>& operations) const;
@@ -305,7 +306,7 @@ class LayerTape {
     bool shared = false;
   };
   std::vector<Differentiate> differentiate_;
-  std::vector<std::pair<Value, std::size_t>> kept_for_;  // the second is the index in
+  std::vector<std::pair<Value, std::size_t>> kept_for_;  // the second member is an index in
                                                          // differentiate_
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // module of the next operator

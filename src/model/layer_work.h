@@ -22,8 +22,8 @@
 // Conventions:
 //   * One tensor connects two layers: the output of one is the input of the other. The tensor is an
 //     activation of the layer that reads it, because that layer's backward needs it. A sum over all
-//     layers therefore counts the tensor once. Until the reader's first kernel, the tensor is a
-//     temporary of the writer.
+//     layers therefore counts the tensor once. Before that layer's first kernel, the tensor is a
+//     temporary of the layer that computes it.
 //   * The indices of the tokens belong to the data loader. No layer's work includes these indices.
 //   * Elements have 4 bytes in fp32, otherwise 2 (for autocast, see WorkOptions::autocast). In fp8,
 //     only the GEMMs of blocks change: kernels cast their operands to one byte per element, and
@@ -68,8 +68,8 @@ struct WorkOptions {
   Implementation rotary = Implementation::kFused;
   Implementation activation_function = Implementation::kEager;
   // Whether grouped keys and values are copied so that every query head has separate keys and
-  // values, even if the attention kernel does not need this. True for repeat_kv of Meta's Llama,
-  // torchtitan and Hugging Face.
+  // values, even if the attention kernel does not require copies. True for repeat_kv of Meta's
+  // Llama, torchtitan and Hugging Face.
   bool repeat_kv = false;
   // Whether kernels copy queries, keys, values and the output, because the attention core requires
   // another order in memory. Backward keeps the copies. Not needed if a micro-batch is one

@@ -23,7 +23,7 @@ enum class OutputGate : std::uint8_t {
 
 // The gated delta rule (Yang et al. 2024, arXiv 2412.06464). Each value head has a state of `key` x
 // `value` numbers. For each token, the state decays, and the token's value replaces the value
-// stored at the token's key. value_heads / key_heads value heads share one key head.
+// stored at the token's key. Each key head belongs to value_heads / key_heads value heads.
 struct DeltaRule {
   std::int64_t key_heads = 0, value_heads = 0;
   std::int64_t key = 0, value = 0;  // size of a head

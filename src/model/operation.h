@@ -79,7 +79,7 @@ struct GroupOperation {
   Bytes bytes{};  // size, as in program::Collective
   DataType type = DataType::kBf16;
   AllToAllLoads loads{};        // kAllToAll
-  ValueUse source{}, target{};  // equal: the collective runs in place
+  ValueUse source{}, target{};  // if equal, the collective runs in place
   friend bool operator==(const GroupOperation&, const GroupOperation&) = default;
 };
 
@@ -125,8 +125,8 @@ bool ExchangesRows(const Operation& operation);
 std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations);
 
 // Returns the uses of communicated values that outlive the list in which they begin. The first
-// kernel after the list reads and frees these values. A use has the form in which the collective
-// wrote the value.
+// kernel after the list reads and frees these values. A use has the range, parts and type with
+// which the collective wrote the value.
 std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations);
 
 }  // namespace stepcast::model

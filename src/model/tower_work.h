@@ -23,8 +23,8 @@ class TowerWork {
   Operand Run();
 
  private:
-  // Returns the options of a tower in which patches attend within groups of `length` patches. 0:
-  // within the sequence.
+  // Returns the options of a tower in which patches attend within groups of `length` patches. If
+  // `length` is 0, patches attend within the sequence.
   static WorkOptions OptionsOf(const Tower& tower, WorkOptions options, std::int64_t length);
   Operand Rows();
   // Returns the positions of a module's parameters. `completes`: the module's gradient is complete
