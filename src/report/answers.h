@@ -38,8 +38,8 @@ struct FittingSettings {
 // The memory-saving settings that were tried, separately and combined.
 struct Fitting {
   std::vector<FittingSettings> settings;   // settings that make the step fit, fastest first
-  std::optional<FittingSettings> nearest;  // if `settings` is empty: the settings that lack the
-                                           // least memory
+  std::optional<FittingSettings> nearest;  // if `settings` is empty: the settings with the
+                                           // smallest memory shortage
   Time step_time;                          // step time without these settings
   int forecasts = 0;                       // number of settings that were forecast
   bool stopped = false;                    // the time limit ended the attempts
@@ -115,8 +115,8 @@ std::string CalibrationYaml(const calibration::Calibration& profile);
 // same name, including the comments directly before it, or is appended at the end.
 std::string WithSections(const std::string& profile, const std::string& sections);
 
-// The content of a rate file, which `kernels.rates` of a profile refers to. `costs` has only GEMMs,
-// attention and power.
+// The content of a rate file. A profile names its rate file in `kernels.rates`. `costs` has only
+// GEMMs, attention and power.
 struct Rates {
   std::string name;    // name of the GPU type
   std::string source;  // source of the measurements
@@ -226,8 +226,8 @@ std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& r
 std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& report,
                        const Fitting* fitting = nullptr);
 
-// Compares a job's measured memory with its forecast. Categories that the measurement does not
-// separate share a row.
+// Compares a job's measured memory with its forecast. If the measurement combines several
+// categories, these categories share a row.
 
 struct MeasuredComparison {
   std::string scenario;  // its name

@@ -74,14 +74,14 @@ struct TimedSchedule {
   parallel::ScheduleTiming timing;
   std::vector<int> in_flight;  // [stage]
 
-  double bubble() const;  // the idle fraction of the time of all stages
+  double bubble() const;  // the idle fraction of the stages' total time
 };
 
 // Returns a table with one row for each stage.
 AnswerTable ScheduleStages(const TimedSchedule& timed);
 
 // Returns a drawing with one row per stage and slots from left to right, as in papers, followed by
-// a table by stage and the size of the bubble.
+// the size of the bubble and a table with one row per stage.
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style);
 
 // Returns the document of `schedule --json`: {"stepcast": 1, "schedule", "micro_batches",

@@ -32,9 +32,9 @@ struct MemoryInstant {
 
 // Returns a rank's memory over step `step` of the timeline, from `start` to `end`. Each change of
 // memory is shown at the time at which the compute stream reaches the change, because the host may
-// be far ahead of the device. Changes of the prologue are shown at the start of step 0. To limit
-// the result to about 2 x `most` instants, neighboring instants are merged into one instant with
-// their largest memory.
+// be far ahead of the device. Memory changes during the prologue are shown at the start of step 0.
+// To limit the result to about 2 x `most` instants, neighboring instants are merged into one
+// instant with their largest memory.
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
                                       const program::Timeline& timeline,
                                       const memory::Account& account, std::uint32_t step,

@@ -47,7 +47,7 @@ struct PlanRow {
 struct KindRow {
   planner::PlanGroup kind;
   std::int64_t plans = 0;  // number of plans that may be legal
-  bool fits = false;       // whether `row` fits; if not, it is the plan nearest to fitting
+  bool fits = false;       // whether `row` fits; if not, `row` is the plan nearest to fitting
   PlanRow row;
   double least = 1;  // GroupBest::least
 };
@@ -56,9 +56,9 @@ struct KindRow {
 struct LayoutAnswer {
   std::string layout;              // layout as the user wrote it
   std::optional<PlanRow> best;     // the best acceptable plan of the layout
-  std::optional<PlanRow> nearest;  // if no plan is acceptable: the nearest to being acceptable
-  // The numbers of other layouts: with a better plan, without a better plan, and with neither
-  // proved.
+  std::optional<PlanRow> nearest;  // if no plan is acceptable: the one nearest to acceptable
+  // The numbers of other layouts that have a better plan, that have no better plan, and that may
+  // have a better plan.
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 

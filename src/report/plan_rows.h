@@ -49,8 +49,8 @@ std::vector<CollectivePair> PairCollectives(const forecast::Forecast& a,
 // Returns how the model and the sequences are divided among the plan's ranks: "tensor 8, pipeline 7
 // x 15". If only the batch is divided: "data 16".
 std::string LayoutText(const plan::Plan& plan);
-// Returns why `plan` is slower than `than`, such as "2,100.000 ms more waiting in the pipeline".
-// Empty if the reason is unknown.
+// Returns why plan `plan` is slower than plan `than`, such as "2,100.000 ms more waiting in the
+// pipeline". Empty if the reason is unknown.
 std::string WhyLonger(const PlanRow& plan, const PlanRow& than);
 
 // Returns the most important settings of a plan: "megatron, tensor 2, data 4, ZeRO 1, mbs 2,
@@ -73,7 +73,7 @@ Bytes Lacks(const planner::Goal& goal, const planner::PlanFacts& facts, Bytes ov
 
 Bytes Needed(const planner::Outcome& outcome);
 
-// The values of a plan that every table shows.
+// The plan values that every table shows.
 struct Shown {
   Time step_time;
   Bytes peak, needed;

@@ -66,7 +66,7 @@ std::string ClassTable(const forecast::Forecast& forecast);
 std::string CollectiveTable(const forecast::Forecast& forecast);
 std::string MemoryTable(const forecast::MemoryForecast& memory);
 
-// These functions return only tables, without the lines below them.
+// These functions return only tables, without the notes below the tables.
 Table TimeRows(const forecast::Forecast& forecast);
 AnswerTable CollectiveRows(const forecast::Forecast& forecast);
 Table MemoryRows(const forecast::MemoryForecast& memory);

@@ -73,8 +73,8 @@ class RowFigures {
   const forecast::TrainingTarget& target_;
 };
 
-// Returns the value by which rows are compared. If all rows have equal tokens per step, rows are
-// compared by step time.
+// Returns the time per token, by which rows are compared. If all rows have equal tokens per step,
+// the order is the order of step times.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
 // Returns the row's step as the input for training time and cost.
 forecast::TrainedStep StepOf(const planner::SweepRow& row);

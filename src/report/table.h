@@ -42,9 +42,10 @@ enum class LongPaths { kBroken, kWhole };
 std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
                                    LongPaths paths = LongPaths::kBroken);
 
-// Breaks long lines of a text between words. Continuation lines are indented to the words after a
-// label ("plan fsdp2, ..."), or else like the line itself. Commands (indented lines that begin with
-// a program's name) continue with a backslash before an option.
+// Breaks long lines of a text between words. If a line starts with a label ("plan fsdp2, ..."), its
+// continuation lines are aligned with the words after the label. Otherwise, continuation lines have
+// the indentation of the line. Commands (indented lines that begin with a program's name) continue
+// with a backslash before an option.
 std::string Wrapped(std::string_view text, std::size_t width = TextWidth());
 
 // Joins the lines of each paragraph of a text, then wraps the paragraphs like Wrapped. An indented
@@ -101,7 +102,7 @@ constexpr double kHundred = 100;
 std::string Grouped(std::int64_t number);
 
 // Returns a text such as "1,234.57", rounded to `digits` digits after the decimal point. Never
-// "-0".
+// returns "-0".
 std::string Decimal(double number, int digits);
 
 // Returns a number with a sign, such as "+1.50". Zero has no sign.

@@ -50,8 +50,8 @@ struct PlanQuestion {
                     "error of memory forecasts, docs/uncertainty.md)");
   }
 
-  // The number of plans to rank; 0: five. In a space of more than kMostPlansWithAll plans, only the
-  // first plan is proved to be best; the others are the best simulated plans.
+  // The number of plans to rank. 0: five plans. In a space of more than kMostPlansWithAll plans,
+  // only the first plan is proved to be best; the others are the best simulated plans.
   int best = 0;
   // Whether to compute the Pareto front. If neither member is set, the front is computed only in
   // spaces of at most kMostPlansWithAll plans.

@@ -93,7 +93,7 @@ class SweepRun {
   Varied varied_;
   std::optional<planner::SweepGrid> grid_;
   forecast::TrainingTarget training_;
-  bool may_leave_idle_ = false;  // rows may add cluster.devices: plan
+  bool may_leave_idle_ = false;  // rows may add `cluster.devices: plan`
   std::optional<Result<scenario::Scenario>> first_;
   std::map<std::string, std::string> files_;
   planner::PerThread<Worker> workers_;
