@@ -17,8 +17,8 @@ namespace stepcast::cli {
 std::string TimeLeft(double seconds);
 
 // Returns a text such as "1,234 of 20,000 combinations, 830/s, 23 s left". `done` includes `known`
-// combinations that took no time, which the rate excludes. The text contains no rate if all
-// combinations are known.
+// combinations that took no time. The rate excludes these combinations. The text contains no rate
+// if all combinations are known.
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed);
 

@@ -38,8 +38,8 @@ void ReadBatching(Reading& reading, std::string_view batching, std::string_view 
 // "launcher.nnodes", "launcher.nproc-per-node" and "env.PYTORCH_CUDA_ALLOC_CONF".
 void ReadLauncher(Reading& reading);
 
-// Functions for all programs based on Hugging Face's Trainer. They read names of models, optimizers
-// and attention kernels.
+// Functions for all programs based on Hugging Face's Trainer, for names of models, optimizers and
+// attention kernels.
 
 // Returns stepcast's model with the dimensions of the Hugging Face Hub model `name`, of any owner:
 // the model with the longest name that is a prefix of `name`. None if no model matches.

@@ -92,8 +92,8 @@ struct DataParallel {
   int zero_stage = 0;
   Framework framework = Framework::kReference;
   bool overlap = true;
-  // The size of a bucket, which has one collective. 0 B: one collective per tensor. Not set: the
-  // framework has no buckets. Not set with `reference`: one bucket per unit at stage 3, and one
+  // The size of a bucket. Each bucket has one collective. 0 B: one collective per tensor. Not set:
+  // the framework has no buckets. Not set with `reference`: one bucket per unit at stage 3, and one
   // bucket for all gradients at other stages.
   std::optional<Bytes> bucket_size;
   std::optional<Bytes> first_bucket_size;

@@ -98,8 +98,8 @@ struct Setting {
   const char* key;  // "bucket_size"
   SettingType<Given, Kept> type;
   bool required = false;
-  // Whether the setting defines the job rather than its execution. A search does not vary such
-  // settings, nor required settings, because plans for different jobs cannot be compared.
+  // Whether the setting defines the job rather than its execution. A search varies neither such
+  // settings nor required settings, because plans for different jobs cannot be compared.
   bool of_task = false;
   // This member has no default because gcc 12 fails on a default of this type in a template.
   SettingUses uses;
