@@ -30,7 +30,7 @@ struct FamilyTraits {
   bool one_gate_up = false;    // one GEMM computes gate and up
   bool whole_heads = false;    // heads x head size must equal the hidden size
   bool shares_norm = false;    // attention and feed-forward run in parallel and share one norm
-  bool latent = false;         // attention is latent attention
+  bool latent = false;         // all models of the family have latent attention
   bool needs_experts = false;  // all models of the family have experts
   bool no_biases = false;      // attention and feed-forward layers have no biases
   // The members below describe the registration order and the storage of tensors.
@@ -98,8 +98,8 @@ struct Experts {
   bool router_bias = false;  // the router's linear layer has a bias (GPT-OSS)
   bool bias = false;         // the experts' linear layers have biases (GPT-OSS)
   // The width of the latent vector that routed experts read (Nemotron 3). A GEMM computes the
-  // vector from the token's activation, and another GEMM maps the experts' output to the hidden
-  // size. 0: experts read the activation itself. `latent_norm`: the latent vector is normalized.
+  // vector from the token's activation. Another GEMM maps the experts' output to the hidden size.
+  // 0: experts read the activation itself. `latent_norm`: the latent vector is normalized.
   std::int64_t latent = 0;
   bool latent_norm = false;
   // Whether the block also has a dense feed-forward layer, in parallel with the experts (Gemma 4).
@@ -147,9 +147,9 @@ struct Architecture {
   Position position = Position::kRotary;
   bool tie_embeddings = false;  // the head shares the embedding's tensor
   bool head_bias = false;       // the head's linear layer has a bias (GPT-J, Phi)
-  // The number of norms before attention and feed-forward if these run in parallel on the same
-  // input: 1 shared norm, or 2 separate norms. 0: the feed-forward runs after attention and reads
-  // the residual sum after attention.
+  // If attention and feed-forward run in parallel on the same input: the number of norms before
+  // them, 1 (shared) or 2 (separate). 0: the feed-forward runs after attention and reads the
+  // residual sum.
   std::int64_t parallel_residual_norms = 0;
   // Whether the queries and keys of each head have an RMS norm.
   bool qk_norm = false;
@@ -234,9 +234,9 @@ struct Architecture {
   // The row width of a second embedding table. Each block multiplies its output by a gate that is
   // computed from a row of this table (Gemma 4). 0: no table.
   std::int64_t layer_input = 0;
-  // Attention residuals (Kimi K3): the input of attention and of the feed-forward layer is a
-  // weighted mean of the residual stream and the outputs of every n-th previous block. 0: the input
-  // is only the residual stream.
+  // Attention residuals (Kimi K3): attention and the feed-forward layer read a weighted mean of the
+  // residual stream and of the outputs of every n-th previous block. 0: they read only the residual
+  // stream.
   std::int64_t residual_bank = 0;
   // The number of residual streams, each of the hidden size. Attention and the feed-forward layer
   // each mix the streams (hyper-connections, arXiv 2512.24880). 0: one ordinary residual stream.

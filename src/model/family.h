@@ -135,7 +135,7 @@ struct Family {
   std::vector<Activator> activators{};
   std::vector<Normalization> normalizations{};
   std::vector<Position> positions{};
-  std::string without_experts{};    // the family with the same layers except the experts
+  std::string without_experts{};    // name of the family with equal layers but without experts
   std::deque<std::string> texts{};  // storage of the names, which are string views
 };
 

@@ -95,8 +95,8 @@ struct ListedLayer {
   std::int64_t repeat = 1;
   std::vector<std::int64_t> parameters;  // elements of each tensor, in registration order
   Time forward;                          // time of one micro-batch
-  Time backward;                         // time of one micro-batch; at its end, the layer's
-                                         // gradients are complete
+  Time backward;                         // time of one micro-batch, including the completion of
+                                         // the layer's gradients
   // The time within `backward` for weight gradients. Not set: half of `backward`.
   std::optional<Time> backward_weight{};
   Bytes activation;  // bytes kept from forward to backward, for one micro-batch

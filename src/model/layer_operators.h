@@ -291,7 +291,7 @@ class LayerOperators {
   std::int64_t DocumentLength() const;
   // Returns x times a constant. In compiled code, the kernel that reads the result scales x.
   Operand Scale(Operand x, std::string_view name);
-  Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
+  Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps x and y
   Operand Gelu(Operand x, std::string_view module);     // keeps x; NewGELU keeps four values
   Operand Silu(Operand x, std::string_view module);     // keeps x
   Operand Relu(Operand x, std::string_view module);     // keeps its result
@@ -364,7 +364,7 @@ class LayerOperators {
 
   // The operands of an attention core, whose backward computes gradients of these values.
   struct Core {
-    LayerTape::Value query, key, value;  // the same value three times if they are contiguous
+    LayerTape::Value query, key, value;  // if contiguous, the same value three times
     bool fused = false;
   };
   // A part of an attention core. Each document has `queries` queries. Each query attends to at most
@@ -443,10 +443,11 @@ class LayerOperators {
   // other types, there is a copy by rows and a copy by columns.
   QuantizedCopies Gatherable(bool forward, LayerTape::Value part, std::int64_t elements,
                              const std::string& name);
-  // Returns the inputs of the kernel that casts a rank's part of the tokens: the part and, if the
-  // scale depends on the tensor's maximum, the scale. All gathered parts need the same scale, so an
-  // all-reduce computes the maximum before the cast (Transformer Engine, with_amax_reduction of
-  // Float8CurrentScalingQuantizer and NVFP4Quantizer; torchao's layers on a DTensor).
+  // Returns the inputs of the kernel that casts a rank's part of the tokens. The inputs are the
+  // part and, if the scale depends on the tensor's maximum, the scale. All gathered parts need the
+  // same scale, so an all-reduce computes the maximum before the cast (Transformer Engine,
+  // with_amax_reduction of Float8CurrentScalingQuantizer and NVFP4Quantizer; torchao's layers on a
+  // DTensor).
   std::vector<LayerTape::Piece> WithAgreedScale(bool forward, LayerTape::Value part,
                                                 std::int64_t elements, const std::string& name);
   // Returns a collective during which GEMMs that do not read its result may run.
@@ -540,8 +541,8 @@ class LayerOperators {
   QuantizedCopies QuantizedInBackward(const std::vector<LayerTape::Piece>& value,
                                       std::int64_t elements, std::string name);
   // In backward, Transposed creates and returns the transposed 8-bit copy of `value` for weight
-  // gradients. If each row has one scale, CastColumns instead casts `value` again from 16 bits; it
-  // reads `value` twice, first for the maxima of the columns and then for the cast.
+  // gradients. If each row has one scale, CastColumns instead casts `value` again from 16 bits.
+  // CastColumns reads `value` twice: for the maxima of the columns, and for the cast.
   LayerTape::Value Transposed(std::string name, const std::vector<LayerTape::Piece>& value,
                               std::int64_t elements);
   LayerTape::Value CastColumns(std::string name, const std::vector<LayerTape::Piece>& value,

@@ -65,13 +65,13 @@ struct StateSpace {
 struct Indexer {
   std::int64_t heads = 0, head = 0;
   std::int64_t top = 0;    // keys per query; 0: no indexer
-  std::int64_t block = 1;  // keys that are chosen together
+  std::int64_t block = 1;  // number of keys that are chosen together
   // Whether the layer reuses the keys that the nearest earlier indexer chose.
   bool shared = false;
   // Whether training runs the indexer. False: attention reads all keys, and the indexer's weights
   // are not used.
   bool runs = true;
-  bool from_query_rank = true;  // its queries are computed from latent attention's query vector
+  bool from_query_rank = true;  // queries are computed from latent attention's query vector
   bool weighs_heads = true;     // a linear layer of the input computes the weights of the heads'
                                 // scores
 

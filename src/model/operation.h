@@ -66,10 +66,10 @@ struct ValueUse {
   friend bool operator==(const ValueUse&, const ValueUse&) = default;
 };
 
-// A collective among the ranks along `axes` of the grid. kSendRecv: each rank sends to the rank
-// `distance` positions further in the group. kAllToAll: each rank sends its i-th source part to the
-// rank i + 1 positions further, and keeps its last part. Each rank receives its i-th target part
-// from the rank i + 1 positions back.
+// A collective among the ranks along `axes` of the grid. With kSendRecv, each rank sends to the
+// rank `distance` positions further in the group. With kAllToAll, each rank sends its i-th source
+// part to the rank i + 1 positions further, and keeps its last part. Each rank receives its i-th
+// target part from the rank i + 1 positions back.
 struct GroupOperation {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axes;
@@ -103,8 +103,8 @@ struct Operation {
   // The earlier operations of the list for which this operation waits: group operations and kernels
   // of another lane.
   std::vector<int> waits{};
-  // The index of an operation that copies data to the host, for which the host waits before it
-  // issues this operation. kNoWait: the host does not wait.
+  // Before the host issues this operation, the host waits for an earlier operation that copies data
+  // to the host. This is the index of the earlier operation. kNoWait: the host does not wait.
   static constexpr int kNoWait = -1;
   int host_waits_for = kNoWait;
   // Whether this is a weight-gradient GEMM that was delayed

@@ -44,7 +44,7 @@ constexpr bool DropsOutput(Module module) {
 struct RecomputedModules {
   bool core_attn = true, mlp = false, layernorm = false, moe = false, moe_act = false;
   bool mla_up_proj = false;
-  bool further_block = false;  // multi-token-prediction blocks; has no name
+  bool further_block = false;  // blocks of multi-token prediction; this flag has no name
   bool Has(Module module) const {
     return (module == Module::kAttentionCore && core_attn) ||
            (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm) ||

@@ -28,7 +28,7 @@ struct ModuleParameter {
   bool frozen = false;
   ParameterGroup group = ParameterGroup::kDense;
   bool direct = false;  // the module's only parameter; its name is the module's name
-  int further = 0;      // its module of multi-token prediction, counted from 1; 0: none
+  int further = 0;      // number of the multi-token-prediction module, from 1; 0: none
 };
 
 // EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in

@@ -69,7 +69,7 @@ struct RunsReport {
   std::vector<validate::SimulatedRun> runs;  // all runs of the file
   // Indices of the runs to which the correction was fitted.
   std::vector<std::size_t> learned;
-  std::vector<std::size_t> held_back;  // indices of the runs marked as check
+  std::vector<std::size_t> held_back;  // indices of the runs with split `check`
   calibrate::RunFit fit;
   std::string written;    // "mine.yaml: h100-sxm"; empty: no profile was written
   std::string unwritten;  // why no profile was written, or how to write one

@@ -41,7 +41,7 @@ struct Fitting {
   std::optional<FittingSettings> nearest;  // if `settings` is empty: the settings with the
                                            // smallest memory shortage
   Time step_time;                          // step time without these settings
-  int forecasts = 0;                       // number of settings that were forecast
+  int forecasts = 0;                       // number of steps that were forecast
   bool stopped = false;                    // the time limit ended the attempts
   CommandWords command;                    // the command that forecasts the step; empty: no such
                                            // command
@@ -230,7 +230,7 @@ std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& r
 // categories, these categories share a row.
 
 struct MeasuredComparison {
-  std::string scenario;  // its name
+  std::string scenario;  // name of the scenario
   std::string file;      // the file of the measurement
   const formats::MeasuredMemory* measured = nullptr;
   const forecast::MemoryForecast* forecast = nullptr;

@@ -61,8 +61,8 @@ std::string LinkLoadJson(const std::string& name, const topology::Cluster& clust
 
 // Returns a drawing with a row for each stage, a scale of slots, and a legend of the letters. If
 // the width is too small for micro-batch numbers, each slot is one column wide. If this drawing is
-// also too wide, slots of the repeating pattern in the middle are omitted, and lines below the
-// drawing list the omitted slots and the required width. The text ends in a newline.
+// also too wide, slots of the repeating pattern in the middle are omitted. Lines below the drawing
+// then list the omitted slots and the required width. The text ends in a newline.
 std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
                             const parallel::ScheduleTiming& timing, const TerminalStyle& style);
 
@@ -80,8 +80,8 @@ struct TimedSchedule {
 // Returns a table with one row for each stage.
 AnswerTable ScheduleStages(const TimedSchedule& timed);
 
-// Returns a drawing with one row per stage and slots from left to right, as in papers, followed by
-// the size of the bubble and a table with one row per stage.
+// Returns a drawing with one row per stage and slots from left to right, as in papers. The size of
+// the bubble and a table with one row per stage follow.
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style);
 
 // Returns the document of `schedule --json`: {"stepcast": 1, "schedule", "micro_batches",

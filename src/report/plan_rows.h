@@ -18,7 +18,7 @@ namespace stepcast::report {
 
 struct SettingPair {
   std::string key;   // dotted: "data_parallel.zero_stage"
-  std::string a, b;  // values as in a scenario file; empty if the plan does not have the key
+  std::string a, b;  // values as in a scenario file; empty: the plan lacks the key
 };
 
 // Returns the keys whose values differ between the resolved scenarios, in the order of `a`,

@@ -12,9 +12,9 @@
 namespace stepcast::report {
 
 // Returns one record of a CSV file (RFC 4180), which ends in CR LF. Fields with a comma, a quote or
-// a line break are in double quotes, and quotes inside them are doubled. Text that a spreadsheet
-// would read as a formula gets a leading single quote: text that is not a number and begins with =
-// + - @, tab or CR (OWASP, CSV injection).
+// a line break are in double quotes, and quotes inside these fields are doubled. If a text is not a
+// number and begins with = + - @, tab or CR, the field gets a leading single quote, so that no
+// spreadsheet reads the text as a formula (OWASP, CSV injection).
 std::string CsvRecord(const std::vector<std::string>& fields);
 
 // Wraps text to the terminal's width. Widths are in characters (Unicode code points).
@@ -33,8 +33,8 @@ std::size_t LongestWord(std::string_view text);
 std::size_t LongestPiece(std::string_view text);
 
 // How WrapWords treats a path that is wider than the line. kBroken, for table cells: breaks the
-// path like any long word. kWhole, for sentences: writes the path on a separate line, which may be
-// too wide, so that users can copy it.
+// path like any long word. kWhole, for sentences: writes the path on a separate line, so that users
+// can copy the path. This line may be too wide.
 enum class LongPaths { kBroken, kWhole };
 
 // Breaks a text into lines of at most `width` characters. The result has at least one line. A word

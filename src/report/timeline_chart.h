@@ -33,7 +33,7 @@ const char* Name(BarKind kind);  // "forward", ..., "host", "host waits"
 struct StepWindow {
   const program::Program* program = nullptr;
   const program::Timeline* timeline = nullptr;
-  const cost::Prices* prices = nullptr;  // times of issuing; null: issuing is not shown
+  const cost::Prices* prices = nullptr;  // host times to issue operations; null: not shown
   Time start, end;
   std::string prefix{};  // prefix of the lanes' names: "forecast: "
 };

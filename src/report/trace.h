@@ -37,7 +37,7 @@ struct TraceProcess {
   const program::Timeline* timeline = nullptr;
   memory::Account memory{};                    // source of the counters; without memory changes,
                                                // there are no counters
-  const cost::Prices* prices = nullptr;        // sources of times, and times of issuing
+  const cost::Prices* prices = nullptr;        // sources of times, and host times of issuing
   std::uint32_t first_step = 0;                // earlier steps are not written
   std::optional<std::uint32_t> last_step{};    // later steps are not written
   std::optional<std::uint32_t> marked_step{};  // the step that the report's figures describe
@@ -58,8 +58,8 @@ struct TraceProcess {
 //     torch/csrc/autograd/profiler_kineto.cpp).
 //   - counters: allocated memory by category, at the host time at which the allocator sees each
 //     change. If the peak is outside the written steps, counters extend to the step of the peak.
-//   - arrows: from the operation before an event to the operation or host wait that waited for the
-//     event, and from each send to its receive in another process.
+//   - arrows: from the operation before an event to the operation or the host that waited for the
+//     event. Arrows also lead from each send to its receive in another process.
 //
 // Slices of one track never overlap. Times are exact, in microseconds with six digits after the
 // decimal point. If some times would be negative, all times are shifted together. Traces of equal

@@ -34,9 +34,9 @@ struct PlanPort {
 // Settings that describe the old cluster are removed: idle GPUs, slow links and devices, nodes of
 // other types, and a calibration profile of another GPU type.
 //
-// Errors: the errors of the scenario and of the topology, and settings that a port never changes,
-// such as a precision that the GPUs do not support. If no ported plan is legal: the rules that the
-// original plan breaks on the new cluster.
+// Errors: the errors of the scenario and of the topology, and illegal settings that a port never
+// changes, such as a precision that the GPUs do not support. If no ported plan is legal: the rules
+// that the original plan breaks on the new cluster.
 Result<PlanPort> PortPlan(const PortQuestion& question);
 
 // Forecasts both plans of a port. Errors: the errors of forecasts.

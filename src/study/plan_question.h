@@ -88,7 +88,7 @@ struct PlanQuestion {
 
   int threads = 0;      // threads per process; 0: one per usable core
   std::string folder;   // folder for the best plan; empty: the plan is not written
-  bool force = false;   // replaces the plan in the folder
+  bool force = false;   // replace an existing plan in the folder
   bool try_own = true;  // start with the scenario's own plan
   // Receives the progress of the search. Never called from two threads at once. May be empty.
   std::function<void(const planner::SearchProgress&)> progress;

@@ -90,7 +90,7 @@ struct RunTimeQuestion {
 };
 
 struct RunTimeAnswer {
-  scenario::Scenario scenario;  // its warnings are part of the answer
+  scenario::Scenario scenario;  // the scenario's warnings are part of the answer
   forecast::WholeRun run;
 };
 
