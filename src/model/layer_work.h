@@ -94,9 +94,9 @@ struct WorkOptions {
   // Whether parameters are FP32 under torch.autocast: embeddings, residuals and norms are FP32, and
   // every GEMM casts its input.
   bool autocast = false;
-  // Whether weights are cast to 8 or 4 bits for every micro-batch. The reason is that forward
-  // gathers the weights again, or that layers do not know that the weights are unchanged. False for
-  // Megatron-LM, which tells its layers (`is_first_microbatch`).
+  // Whether weights are cast to 8 or 4 bits for every micro-batch. True if forward gathers the
+  // weights again, or if layers do not know that the weights are unchanged. False for Megatron-LM,
+  // which informs its layers (`is_first_microbatch`).
   bool casts_weights = true;
   // Tensor parallelism divides heads, hidden units and vocabulary among `tensor` ranks (Shoeybi et
   // al. 2019, arXiv 1909.08053). With `sequence_parallel`, the tokens between these regions are

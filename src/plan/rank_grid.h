@@ -59,9 +59,9 @@ struct GroupAxes {
 };
 GroupAxes AxesOf(model::ParameterGroup group);
 
-// Returns whether experts' weights have a separate grid: some ranks have different experts, or
-// different parts of experts, although their parts of all other tensors are the same. If false,
-// experts are sharded and reduced with all other tensors.
+// Returns whether experts' weights have a separate grid. True if some ranks have equal parts of all
+// other tensors, but different experts or different parts of experts. If false, experts are sharded
+// and reduced with all other tensors.
 bool HasExpertGroup(const Plan& plan);
 
 // Returns the index of the part of a batch on which the rank trains. Tensor-parallel ranks have the

@@ -19,7 +19,7 @@ struct Machine {
 
 // Returns a machine for GPUs of this type: a shipped topology with this GPU, preferably NVIDIA's.
 // If no topology has this GPU, returns a workstation whose GPUs use the PCIe lanes of one CPU.
-// Errors: topology.unknown-gpu; topology.too-many-gpus, if a workstation would have too many GPUs.
+// Errors: topology.unknown-gpu, topology.too-many-gpus (a workstation would have too many GPUs).
 std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
                                  const Location& location, Diagnostics& diagnostics);
 
