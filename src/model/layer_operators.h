@@ -238,7 +238,8 @@ class LayerOperators {
   // function before the function that adds the core.
   void SinkGradients(const AttentionShape& shape, std::string_view module);
   // Applies sinks to the output of a core that does not support sinks (RescalesForSinks).
-  // Multiplies each head's part by the sigmoid of the log-sum-exp minus the head's sink.
+  // Multiplies each head's part by sigmoid(l - s), where l is the log-sum-exp and s is the head's
+  // sink.
   Operand RescaleForSinks(const Operand& y, std::string_view module, const AttentionShape& shape);
 
   // Returns input values from outside the model, such as pixels. The values have no gradient.
@@ -262,7 +263,7 @@ class LayerOperators {
   // Multiplies x by one of the sample's modulation vectors and adds another vector; keeps x.
   // `vectors` has all modulation vectors of the block.
   Operand Modulate(Operand x, Operand vectors, std::string_view name);
-  // Returns x plus `branch` multiplied by one of the sample's modulation vectors; keeps `branch`.
+  // Returns x + `branch` * v, where v is one of the sample's modulation vectors; keeps `branch`.
   Operand GatedAdd(Operand x, Operand branch, Operand vectors, std::string_view name);
   // Returns the mean of each sequence's rows.
   Operand MeanOfTokens(Operand x, std::string_view module, std::int64_t sequences);
@@ -560,10 +561,10 @@ class LayerOperators {
   Operand FlashOverContext(const Core& core, std::string_view module, const AttentionShape& shape);
   Operand FlashOfParts(const Core& core, std::string_view module, const AttentionShape& shape);
   // Ring attention: one attention block for each rank's keys, and a merge of the results. In
-  // Transformer Engine's implementation, each message overlaps the previous block. Backward begins
-  // with the keys that arrived last, and the keys' gradients follow the keys around the ring.
-  // PyTorch's implementation merges results and sends gradients in FP32. PyTorch may also gather
-  // the keys during the first block instead of sending messages.
+  // Transformer Engine's implementation, each message overlaps with the attention block before it.
+  // Backward begins with the keys that arrived last, and the keys' gradients follow the keys around
+  // the ring. PyTorch's implementation merges results and sends gradients in FP32. PyTorch may also
+  // gather the keys during the first block instead of sending messages.
   class KeyRing;
   Operand RingAttention(const Core& core, std::string_view module, const AttentionShape& shape);
   // Attention over gathered keys and values, which a copy puts in order. An attention core then

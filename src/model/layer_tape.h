@@ -242,8 +242,8 @@ class LayerTape {
                                    std::span<const Operation> backward,
                                    std::vector<Operation>& operations) const;
   // Returns the bytes of each `counted` value that is alive at the memory peak of `list`. A value
-  // lives from its first to its last use in the list; pinned values live from the list's start or
-  // until its end.
+  // lives from its first to its last use in the list. Values in `pinned_from_start` live from the
+  // list's start. Values in `pinned_to_end` live until the list's end.
   using Counted = std::function<bool(Value)>;
   std::vector<Bytes> Peak(std::span<const Recorded> list, const Counted& counted,
                           Values pinned_from_start, Values pinned_to_end) const;
@@ -256,7 +256,7 @@ class LayerTape {
   struct Kept {
     std::vector<int> saved, recomputed;  // [value]: index among the values of this lifetime, or -1
     // Flags for each forward operator. `outcome_stays`: selective_op keeps its outputs.
-    // `runs_again`: backward recomputes it, unless `outcome_stays` is set.
+    // `runs_again`: backward recomputes the operator, unless `outcome_stays` is set.
     std::vector<char> outcome_stays, runs_again;
   };
   // Decides which forward values are saved and which are recomputed, and adds them to `work`.

@@ -88,8 +88,7 @@ struct Operation {
   Kernel kernel;  // used only if `group` is not set
   std::optional<GroupOperation> group;
   // `begins`: the values that begin to live at the operation, in allocation order. `ends`: the
-  // communicated values that no longer live after it. All other values live until the end of a
-  // pass.
+  // communicated values that end at the operation. All other values live until the end of a pass.
   std::vector<ValueId> begins{}, ends{};
   // The positions in Layer::tensors of the parameters of the operation's module. Empty if the
   // operation is outside modules with parameters.

@@ -49,7 +49,7 @@ class RecurrentOperators {
 
   // Returns the number of ranks among which heads are divided.
   std::int64_t parts() const;
-  // Returns the number of a GEMM's `all` columns that this rank has.
+  // Returns how many of a GEMM's `all` columns are on this rank.
   std::int64_t Columns(std::int64_t all) const;
   LinearModule Module(std::string_view name, std::int64_t out, bool part = false) const;
   // With context parallelism: ToHeads exchanges some tokens of all heads for all tokens of some

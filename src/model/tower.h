@@ -30,7 +30,7 @@ struct Tower {
   std::int64_t image = 0;        // patches of one image; attention stays within an image
   std::int64_t window = 0;       // patches per window in most layers; 0: no window
   std::int64_t full_layers = 0;  // number of layers that attend to the full image
-  bool frozen = false;           // the tower is not trained and keeps nothing
+  bool frozen = false;           // the tower is not trained and keeps no values
 
   friend bool operator==(const Tower&, const Tower&) = default;
 };

@@ -12,7 +12,7 @@ namespace stepcast::model {
 
 // The work of a tower: its layers, its mergers, and the replacement of word rows. Each module has
 // one tensor for all layers, whose gradient is complete after the first layer's backward. A frozen
-// tower runs only forward and keeps nothing. All arguments and the object must outlive the tape's
+// tower runs only forward and keeps no values. All arguments and the object must outlive the tape's
 // Finish.
 class TowerWork {
  public:

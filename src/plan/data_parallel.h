@@ -106,7 +106,7 @@ struct DataParallel {
   // The number of ranks that share one copy of the states: the data-parallel degree, or fewer with
   // hybrid sharding.
   std::int64_t shard_group_size = 0;
-  bool overlap_param_gather = false;  // megatron, stage 1: gathers overlap the next forward
+  bool overlap_param_gather = false;  // megatron, stage 1: gathering overlaps with the next forward
   // Whether all pipeline stages start gradient reductions, and parameter gathers, at the same time.
   // Only with megatron and a pipeline.
   bool align_grad_reduce = true, align_param_gather = false;

@@ -43,7 +43,7 @@ enum class GradientStore : std::uint8_t {
   kMainBuffers,     // permanent buffers of type training.gradient_dtype
   kUnitsAsWritten,  // full gradients of a unit, in the type that backward writes
   kUnitsAsReduced,  // full gradients of a unit, in the type that collectives reduce
-  kPartitions,      // partitioned at ZeRO stages 1 to 3
+  kPartitions,      // partitioned gradients at ZeRO stages 1 to 3
   kAccumulators,    // FP32 accumulators in addition to the parameters' gradients
 };
 

@@ -36,7 +36,7 @@ const char* Name(CheckpointMode mode);  // "sync"
 // The mapping `training.checkpoint_saving`. The forecast step includes the average cost of saving
 // per step.
 struct CheckpointSaving {
-  std::int64_t every = 1000;  // steps
+  std::int64_t every = 1000;  // interval in steps
   CheckpointMode mode = CheckpointMode::kSync;
   Bandwidth bandwidth;  // bandwidth from a node to its storage
   friend bool operator==(const CheckpointSaving&, const CheckpointSaving&) = default;

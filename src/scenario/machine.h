@@ -12,7 +12,7 @@ namespace stepcast::scenario {
 
 struct Machine {
   YamlTree topology;                    // a name, or a mapping as in a topology file
-  std::int64_t nodes = 1;               // number of nodes that the GPUs need
+  std::int64_t nodes = 1;               // number of nodes for these GPUs
   std::optional<std::int64_t> devices;  // not set: all devices of the nodes
   std::string taken;                    // a sentence that describes the assumed machine
 };

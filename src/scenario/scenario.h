@@ -34,8 +34,8 @@ constexpr const char* Name(CollectiveAlgorithm algorithm) {
 // How precisely the simulation models collectives on the cluster's links.
 enum class Fidelity : std::uint8_t {
   kAnalytic,  // each collective separately, in closed form; one rank per rank label is simulated
-  kFlow,      // all ranks; collectives share links at varying rates
-  kMessage,   // all ranks; every message of every collective
+  kFlow,      // all ranks are simulated; collectives share links at varying rates
+  kMessage,   // all ranks are simulated, with every message of every collective
 };
 
 // A link whose bandwidth is lower than described, in both directions.
