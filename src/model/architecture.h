@@ -217,8 +217,7 @@ struct Architecture {
   // other rows (Flux's double blocks).
   bool two_streams = false;
   Modulation modulation{};             // modulation of the block (complete model: of the head)
-  bool norms_without_weights = false;  // no norms have weights, except the norms of queries, keys
-                                       // and cross-attention
+  bool norms_without_weights = false;  // only norms of q, k and cross-attention have weights
 
   // The block's token mixer. The attention members above apply only to Mixer::kAttention.
   Mixer mixer = Mixer::kAttention;
@@ -254,8 +253,7 @@ struct Architecture {
   Condition condition{};
   TextRows text{};
   Encoder encoder{};      // the encoder's blocks come first in `pattern`
-  int further_kind = -1;  // kind of the multi-token-prediction module; -1: the kind of the last
-                          // block
+  int further_kind = -1;  // multi-token prediction: kind of block; -1: as the last block
 
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };

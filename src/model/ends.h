@@ -78,8 +78,7 @@ struct Prediction {
   // layer and predicts the rows of the last block.
   std::int64_t count = 0;
   bool bias = true;    // the head's linear layer has a bias
-  bool means = false;  // kClasses: the head reads the mean of a sequence's rows instead of the
-                       // first row
+  bool means = false;  // kClasses: the head reads the mean of all rows, not the first row
 
   friend bool operator==(const Prediction&, const Prediction&) = default;
 };

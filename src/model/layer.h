@@ -74,10 +74,8 @@ struct Layer {
   bool first_block = false;     // the first block of the complete model
   bool experts = false;         // a block whose feed-forward layer is a mixture of experts
   bool full_attention = false;  // full attention in a model in which other blocks have a window
-  int block_kind = -1;          // for a block: index in Architecture::kinds; -1: the model has no
-                                // kinds
-  bool ends_encoder = false;    // the last block of an encoder before a decoder; includes the
-                                // encoder's norm
+  int block_kind = -1;          // index in Architecture::kinds; -1: the model has no kinds
+  bool ends_encoder = false;    // an encoder's last block, with the norm after this block
   int listed = 0;               // for a layer list: index of the layer's entry in LayerList
 };
 
@@ -95,8 +93,7 @@ struct ListedLayer {
   std::int64_t repeat = 1;
   std::vector<std::int64_t> parameters;  // elements of each tensor, in registration order
   Time forward;                          // time of one micro-batch
-  Time backward;                         // time of one micro-batch, including the completion of
-                                         // the layer's gradients
+  Time backward;                         // time of one micro-batch until all gradients are complete
   // The time within `backward` for weight gradients. Not set: half of `backward`.
   std::optional<Time> backward_weight{};
   Bytes activation;  // bytes kept from forward to backward, for one micro-batch

@@ -156,8 +156,9 @@ class LayerOperators {
   Operand LeaveRows(Operand x, std::string_view module, ModulePositions parameters);
   // Returns a rank's queries, keys and values if there are fewer key-value heads than ranks
   // (Megatron-LM's pull request 2565). `x` has the rank's columns of the GEMM's output, with only a
-  // part of a key-value head. The ranks gather all columns, and each rank selects columns of the
-  // three `widths`. Backward sums the gradients of ranks that share a head.
+  // part of a key-value head. The ranks gather all columns, and each rank selects its queries, keys
+  // and values, which have the three `widths`. Backward sums the gradients of ranks that share a
+  // head.
   std::array<Operand, 3> GatherHeads(Operand x, std::string_view module,
                                      const std::array<std::int64_t, 3>& widths);
   // A linear layer followed by LeaveRows. If WorkOptions::tensor_overlap requires it, the GEMM and

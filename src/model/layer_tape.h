@@ -306,8 +306,7 @@ class LayerTape {
     bool shared = false;
   };
   std::vector<Differentiate> differentiate_;
-  std::vector<std::pair<Value, std::size_t>> kept_for_;  // the second member is an index in
-                                                         // differentiate_
+  std::vector<std::pair<Value, std::size_t>> kept_for_;  // (value, index in differentiate_)
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // module of the next operator
   bool whole_ = false;             // set until EndWhole

@@ -34,13 +34,11 @@ namespace stepcast::model {
 // The shape and settings of one micro-batch on one rank.
 struct WorkOptions {
   std::int64_t micro_batch_size = 1;  // number of sequences
-  std::int64_t sequence_length = 1;   // tokens of the complete sequence, even if several ranks
-                                      // divide it
+  std::int64_t sequence_length = 1;   // tokens of the sequence on all ranks together
   DataType compute = DataType::kBf16;
   Checkpointing checkpointing = Checkpointing::kNone;
   RecomputedModules recomputed_modules{};  // modules that Checkpointing::kSelective recomputes
-  Share checkpointed_blocks{};             // the blocks that `checkpointing` applies to; all other
-                                           // blocks keep everything
+  Share checkpointed_blocks{};             // recomputed blocks; other blocks keep all values
   // The number of blocks under one checkpoint, which are recomputed together. Only the first of
   // these blocks keeps its input.
   std::int64_t blocks_per_checkpoint = 1;

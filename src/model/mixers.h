@@ -33,8 +33,7 @@ struct DeltaRule {
   // has one number per head.
   bool by_channel = false;
   std::int64_t decay_rank = 0;
-  std::int64_t gate_rank = 0;  // rank of the linear layer that computes the output gate; 0: full
-                               // rank
+  std::int64_t gate_rank = 0;  // rank of the output gate's linear layer; 0: full rank
   std::int64_t chunk = 64;     // tokens that a kernel processes at once
 
   constexpr std::int64_t keys() const { return key_heads * key; }
@@ -72,8 +71,7 @@ struct Indexer {
   // are not used.
   bool runs = true;
   bool from_query_rank = true;  // queries are computed from latent attention's query vector
-  bool weighs_heads = true;     // a linear layer of the input computes the weights of the heads'
-                                // scores
+  bool weighs_heads = true;     // a linear layer of the input computes the weights of heads
 
   constexpr bool exists() const { return top > 0; }
   constexpr bool chooses() const { return exists() && runs; }
@@ -104,8 +102,7 @@ struct SharedKeyValue {
   // heads to `output_rank` numbers.
   std::int64_t output_groups = 0, output_rank = 0;
   std::int64_t compressed = 0;  // tokens per compressed vector; 0: no compressed vectors
-  std::int64_t overlap = 1;     // a compressed vector is computed from `overlap` x `compressed`
-                                // tokens
+  std::int64_t overlap = 1;     // inputs of a compressed vector: overlap x compressed tokens
 
   constexpr bool exists() const { return query_rank > 0; }
   friend bool operator==(const SharedKeyValue&, const SharedKeyValue&) = default;

@@ -14,7 +14,7 @@
 // are sent to the ranks of these experts. Grouped GEMMs run each expert on its rows. The rows are
 // then sent back and summed. Order, kernels and kept values follow Megatron-Core
 // (megatron/core/transformer/moe @ d98e8a64ddf3: moe_layer.py, router.py, token_dispatcher.py,
-// experts.py), or as WorkOptions::experts selects, torchtitan (torchtitan/models/common/moe @
+// experts.py), or, as WorkOptions::experts selects, torchtitan (torchtitan/models/common/moe @
 // b5bcd76c6), transformers (transformers_mixture.cc) or DeepSpeed (deepspeed_mixture.cc).
 //
 // A rank has n tokens, with k experts per token, and E / ranks of the E experts. Each expert has

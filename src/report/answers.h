@@ -38,13 +38,11 @@ struct FittingSettings {
 // The memory-saving settings that were tried, separately and combined.
 struct Fitting {
   std::vector<FittingSettings> settings;   // settings that make the step fit, fastest first
-  std::optional<FittingSettings> nearest;  // if `settings` is empty: the settings with the
-                                           // smallest memory shortage
+  std::optional<FittingSettings> nearest;  // if no settings fit: the settings nearest to fitting
   Time step_time;                          // step time without these settings
   int forecasts = 0;                       // number of steps that were forecast
   bool stopped = false;                    // the time limit ended the attempts
-  CommandWords command;                    // the command that forecasts the step; empty: no such
-                                           // command
+  CommandWords command;                    // command that forecasts the step; may be empty
 };
 
 // Returns the settings as a text table, with the commands that forecast them. Empty if none were

@@ -30,8 +30,8 @@ std::string LayerListYaml(const std::string& name, const formats::TracedStep& st
 std::string TopologyJson(const std::string& name, const topology::Cluster& cluster);
 
 // Returns a topology as a file from which scenario::LoadTopology reads the same values. `comment`
-// becomes the first lines; `sources` are the sources of the topology's values. The GPU's memory is
-// omitted, because the GPU's data sheet has it.
+// is written in the first lines; `sources` are the sources of the topology's values. The GPU's
+// memory is omitted, because the GPU's data sheet has it.
 std::string TopologyYaml(const std::string& comment, const std::string& name,
                          const std::vector<std::string>& sources,
                          const topology::NodeType& node_type,

@@ -67,8 +67,7 @@ struct ChartTip {
 
 struct Chart {
   std::string label;  // the chart's content, for screen readers
-  Json spec;          // Vega-Lite specification; its data source is "rows", and "focus" is the
-                      // focused row
+  Json spec;          // Vega-Lite specification with data source "rows"; "focus": focused row
   ChartData data;
   std::vector<ChartTip> tips;
   // The members below are only for a timeline. `window` is the timeline's start and end in ms;

@@ -40,8 +40,8 @@ std::vector<MemoryInstant> MemoryOver(const program::Program& program,
                                       const memory::Account& account, std::uint32_t step,
                                       Time start, Time end, std::size_t most);
 
-// Returns a chart of stacked areas, with a line for the device's capacity if it is close to the
-// peak.
+// Returns a chart of stacked areas, with a line for the device's capacity if the capacity is close
+// to the peak.
 Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
                   const forecast::MemoryForecast& memory);
 

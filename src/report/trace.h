@@ -35,8 +35,7 @@ struct TraceProcess {
   std::string name;  // "rank 3", "measured: rank 3 on node-1"
   const program::Program* program = nullptr;
   const program::Timeline* timeline = nullptr;
-  memory::Account memory{};                    // source of the counters; without memory changes,
-                                               // there are no counters
+  memory::Account memory{};                    // source of the counters; may be empty
   const cost::Prices* prices = nullptr;        // sources of times, and host times of issuing
   std::uint32_t first_step = 0;                // earlier steps are not written
   std::optional<std::uint32_t> last_step{};    // later steps are not written

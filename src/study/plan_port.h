@@ -16,8 +16,7 @@ struct PortQuestion {
   std::string scenario;
   std::vector<std::string> set;       // "KEY=VALUE"
   std::string to;                     // a topology file, or a name
-  std::optional<std::int64_t> nodes;  // not set: as many nodes as possible without more GPUs than
-                                      // the scenario's plan
+  std::optional<std::int64_t> nodes;  // not set: as many nodes as the plan's GPUs can fill
 };
 
 struct PlanPort {

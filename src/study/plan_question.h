@@ -27,8 +27,7 @@ struct PlanQuestion {
   std::vector<std::string> fix;   // "KEY"
   bool fewer_nodes = false;
   TrainingQuestion training;
-  std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0"; empty: the error of
-                         // memory forecasts
+  std::string headroom;  // free memory to keep: "4 GiB", "5%"; empty: error of memory forecasts
   void DescribeGoal(Question& question) {
     question.Option("--target", &target, "NAME", "The goal of the search (default: step_time)")
         .Offers({"step_time", "throughput", "gpus", "cost", "memory", "days", "energy"});

@@ -20,8 +20,7 @@ struct RunTimeQuestion {
   std::vector<std::string> set;     // "KEY=VALUE"
   std::string tokens, price;        // as in TrainingQuestion
   std::string node_mtbf, job_mtbf;  // times, or "none"
-  std::string restarts;             // "automatic", or "manual": operators notice failures and
-                                    // restart
+  std::string restarts;             // "automatic", or "manual": by operators
   std::string detection, restart;
   std::string checkpoint;  // "sync", "async"
   std::string checkpoint_interval, checkpoint_cost;

@@ -50,7 +50,7 @@ class SweepRun {
   // of the program.
   std::vector<planner::StoreFact> Facts(const std::string& code) const;
   planner::SweepRow Row(const planner::Settings& settings);
-  // Forecasts one row. The result has all records.
+  // Forecasts one row. The result includes all records of the simulation.
   Result<forecast::Run> Simulate(const planner::Settings& settings);
 
   // Returns forecast::UnknownHostOf for a row that can be forecast.
