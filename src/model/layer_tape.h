@@ -77,7 +77,8 @@ class LayerTape {
     Values(std::initializer_list<Piece> values) : span(values.begin(), values.size()) {}  // NOLINT
     Values(const std::vector<Piece>& values) : span(values) {}                            // NOLINT
   };
-  // Runs an operator. `parameters` and `gradients` are as in Operation.
+  // Runs an operator. `parameters` and `gradients` are positions in Layer::tensors, as in
+  // Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
   // A collective among the ranks along `axes`, from one value to another, or in place. The size of
   // the collective is the size of the larger value; the smaller value is a rank's part.
@@ -85,9 +86,9 @@ class LayerTape {
     CollectiveKind kind = CollectiveKind::kAllReduce;
     parallel::AxisSet axes;
     DataType type = DataType::kBf16;
-    int distance = 0;                      // as in GroupOperation
-    std::optional<int> multiprocessors{};  // as in GroupOperation
-    AllToAllLoads loads{};                 // as in GroupOperation
+    int distance = 0;                      // kSendRecv: positions between sender and receiver
+    std::optional<int> multiprocessors{};  // not set: the default of the collective
+    AllToAllLoads loads{};                 // only for kAllToAll
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
   // Makes the host wait for `value`, such as a size, before it issues the next forward operator. An
@@ -157,10 +158,10 @@ class LayerTape {
   // layer ends in the loss. Call Finish once.
   struct Keeping {
     Checkpointing checkpointing = Checkpointing::kNone;
-    bool stops_early = false;           // see WorkOptions::recompute_stops_early
+    bool stops_early = false;           // recomputation stops when all needed values exist
     RecomputedModules modules{};        // the modules that Checkpointing::kSelective recomputes
-    bool continues_checkpoint = false;  // only with Checkpointing::kFull; see LayerWork
-    bool splits_backward = false;       // only without recomputation; see WorkOptions
+    bool continues_checkpoint = false;  // not the first block of its checkpoint
+    bool splits_backward = false;       // also compute backward in two parts; without recomputation
     // Whether weight-gradient GEMMs are delayed (ExpertParallel::delays_weight_gradients). Not
     // allowed together with splits_backward.
     bool delays_weight_gradients = false;

@@ -24,7 +24,7 @@ struct ModuleParameter {
   enum class Of : std::uint8_t { kWeight, kBias, kLoraA, kLoraB } of = Of::kWeight;
   std::vector<std::int64_t> shape;
   std::vector<Split> splits{};
-  bool sequence_parallel = false;  // see Tensor
+  bool sequence_parallel = false;  // as in Tensor::sequence_parallel
   bool frozen = false;
   ParameterGroup group = ParameterGroup::kDense;
   bool direct = false;  // the module's only parameter; its name is the module's name

@@ -49,7 +49,7 @@ struct KindRow {
   std::int64_t plans = 0;  // number of plans that may be legal
   bool fits = false;       // whether `row` fits; if not, `row` is the plan nearest to fitting
   PlanRow row;
-  double least = 1;  // GroupBest::least
+  double least = 1;  // lower bound of the times of all plans, relative to `row`
 };
 
 // The answer to `--why LAYOUT`: how the layout ranks among all layouts.

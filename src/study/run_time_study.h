@@ -18,7 +18,7 @@ namespace stepcast::study {
 struct RunTimeQuestion {
   std::string scenario;
   std::vector<std::string> set;     // "KEY=VALUE"
-  std::string tokens, price;        // as in TrainingQuestion
+  std::string tokens, price;        // "15T"; price of a GPU hour: "2.5"
   std::string node_mtbf, job_mtbf;  // times, or "none"
   std::string restarts;             // "automatic", or "manual": by operators
   std::string detection, restart;
