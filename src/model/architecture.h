@@ -295,7 +295,7 @@ inline std::int64_t ValueSize(const Architecture& architecture) {
   return architecture.value_size > 0 ? architecture.value_size : architecture.head_size;
 }
 
-// Returns whether some blocks have a window or chunks and the others attend to all tokens.
+// Returns whether some blocks have a window or chunks, and all other blocks attend to all tokens.
 inline bool MixesWindows(const Architecture& architecture) {
   return (architecture.attention_window > 0 || architecture.attention_chunk > 0) &&
          architecture.full_attention_every > 0;

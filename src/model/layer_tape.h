@@ -237,8 +237,8 @@ class LayerTape {
   // Adds waits between kernels of the two lanes to `operations`, which has the operations of
   // `list`. Gradient contributions of the second lane are complete at the list's last kernel.
   static void JoinLanes(std::span<const Recorded> list, std::vector<Operation>& operations);
-  // Adds a write use to each kernel before backward that writes a value which a collective of
-  // backward communicates.
+  // If a kernel before backward writes a value that a collective of backward communicates, adds a
+  // write use to the kernel.
   void SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
                                    std::span<const Operation> backward,
                                    std::vector<Operation>& operations) const;

@@ -136,9 +136,9 @@ struct Training {
   bool optimizer_in_backward = false;  // backward updates each parameter immediately
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
   model::RecomputedModules recompute_modules{};  // modules for selective recomputation
-  model::Share checkpointed_blocks{};      // blocks with activation checkpointing
-  std::int64_t blocks_per_checkpoint = 1;  // blocks under one checkpoint
-  bool activation_offload = false;         // offload activations of blocks until backward
+  model::Share checkpointed_blocks{};            // blocks with activation checkpointing
+  std::int64_t blocks_per_checkpoint = 1;        // blocks under one checkpoint
+  bool activation_offload = false;               // offload activations of blocks until backward
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // recomputation ends when all needed values exist
   model::Loss loss = model::Loss::kEager;

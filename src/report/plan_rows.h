@@ -102,7 +102,7 @@ std::string LongerText(const PlanRow& row, const PlanRow& than);
 // master_weights". May be empty.
 std::string RecipeDifference(const plan::Plan& a, const plan::Plan& b);
 
-// Returns why a simulated plan is rejected because of its memory. Empty if its memory is
+// Returns why a simulated plan is rejected because of its memory. Empty if the plan's memory is
 // acceptable.
 std::string LackText(const planner::Goal& goal, const planner::PlanFacts& facts,
                      const planner::Outcome& outcome);

@@ -77,7 +77,7 @@ class SweepRun {
     std::optional<planner::SweepRow> last;  // the previous row
   };
 
-  // The largest number of rows of a sweep that records exposed communication, which makes forecasts
+  // Sweeps of at most this number of rows record exposed communication. Recording makes forecasts
   // 1.5 times slower.
   static constexpr std::int64_t kMostWithTimes = 1000;
 
