@@ -217,8 +217,8 @@ class LayerTape {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
   // Returns an operation without duration that completes the gradients of constants. The kernel of
-  // the input's gradient also computes these gradients, which are complete only after the weights'
-  // gradients.
+  // the input's gradient also computes the gradients of constants. These gradients are complete
+  // only after the weights' gradients.
   static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // Records that the next forward operator writes the value.

@@ -214,7 +214,7 @@ class MixtureOperators {
                                              const Kernel& lay_out,
                                              const std::vector<LayerTape::Piece>& reads,
                                              bool dispatches = false);
-  // Returns the bytes of the rows of `tokens` tokens that are sent to experts.
+  // Returns the bytes that are sent to experts for `tokens` tokens.
   Bytes DispatchedBytes(std::int64_t tokens) const;
   // Casts rows to 8 bits if they are sent in 8 bits. Returns the value to send.
   Value CastForDispatch(bool forward, Value rows);

@@ -90,7 +90,7 @@ struct Operation {
   // `begins`: the values that begin to live at the operation, in allocation order. `ends`: the
   // communicated values that end at the operation. All other values live until the end of a pass.
   std::vector<ValueId> begins{}, ends{};
-  // The positions in Layer::tensors of the parameters of the operation's module. Empty if the
+  // The parameters of the operation's module, as positions in Layer::tensors. Empty if the
   // operation is outside modules with parameters.
   std::vector<int> parameters{};
   // For backward: the parameters, as positions in Layer::tensors, for which this layer's gradient

@@ -20,7 +20,7 @@ struct GalleryStep {
   Time published;
   forecast::Forecast forecast;
 
-  // Returns the relative error of the forecast of the published step.
+  // Returns the forecast's relative error for the published step.
   double error() const { return forecast.step_time / published - 1; }
 };
 

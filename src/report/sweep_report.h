@@ -77,7 +77,7 @@ class RowFigures {
 // Returns the time per token, by which rows are compared. If all rows have equal tokens per step,
 // this order equals the order by step time.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
-// Returns the row's step as the input for training time and cost.
+// Returns the row's step, from which training time and cost are computed.
 forecast::TrainedStep StepOf(const planner::SweepRow& row);
 double NanosecondsPerToken(const planner::SweepRow& row);
 // Returns the time per token as text, such as "12.3 ns (816 ms for 4,194,304 tokens)".
