@@ -21,8 +21,8 @@ std::int64_t PartOf(const Tensor& tensor, const parallel::Grids& grids,
 // The stages of a pipeline as models.
 
 // The layers of one pipeline stage as a separate model, with the complete model's order of tensors.
-// The layers refer to their works by the complete model's indices. If layers of several stages use a tied
-// tensor, each of these stages has a copy.
+// The layers refer to layer works by the complete model's indices. If layers of several stages use
+// a tied tensor, each of these stages has a copy.
 struct StageModel {
   Model model;
   std::vector<int> layers;   // [layer of `model`]: index in the complete model

@@ -116,7 +116,7 @@ struct Setting {
   // with framework reference". Empty: the setting has an effect. Null: the setting has an effect in
   // every plan of its frameworks.
   std::string_view (*idle)(const Plan& plan) = nullptr;
-  // Returns whether the resolved scenario contains the setting. Null: yes, if the setting has an
+  // Returns whether the resolved scenario contains the setting. Null: true if the setting has an
   // effect.
   bool (*shown)(const Kept& kept) = nullptr;
   // The corresponding setting of other frameworks, in the same section. Empty: no such setting.

@@ -13,8 +13,8 @@ namespace stepcast::report {
 
 // Returns one record of a CSV file (RFC 4180), which ends in CR LF. Fields with a comma, a quote or
 // a line break are in double quotes, and quotes inside these fields are doubled. If a text is not a
-// number and begins with = + - @, tab or CR, the field gets a leading single quote, so that no
-// spreadsheet reads the text as a formula (OWASP, CSV injection).
+// number and begins with = + - @, tab or CR, the field gets a leading single quote. A spreadsheet
+// would otherwise read the text as a formula (OWASP, CSV injection).
 std::string CsvRecord(const std::vector<std::string>& fields);
 
 // Wraps text to the terminal's width. Widths are in characters (Unicode code points).
