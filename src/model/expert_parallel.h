@@ -6,7 +6,7 @@
 #include "src/base/all_to_all_loads.h"
 #include "src/base/data_type.h"
 
-// How the experts of a mixture are divided among ranks, and how a framework runs them.
+// How the experts of a mixture are divided among ranks, and how a framework runs the experts.
 namespace stepcast::model {
 
 // How a rank's tokens are sent to the ranks of their experts:

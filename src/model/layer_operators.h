@@ -521,7 +521,7 @@ class LayerOperators {
   // Returns the backward of Scores: two multiplications of the same size.
   Kernel ScoresGradient(std::string name, const AttentionShape& shape, const Block& block,
                         std::int64_t compressed = 1) const;
-  // Returns the output of Scores, which is kept for backward if it is in memory.
+  // Returns the output of Scores, which is kept for backward if the scores are in memory.
   LayerTape::Value MakeScores(const Kernel& scores);
   // Runs the kernels of a block's backward. The kernels read `reads`, which starts with the
   // output's gradient, and write the pieces that `gradients` creates.
@@ -579,7 +579,7 @@ class LayerOperators {
   std::vector<Block> RingBlocks() const;
   // Exchanges values among the ranks of a group (ContextParallel::heads). A rank sends all heads of
   // its tokens and receives some heads of all tokens, or the reverse. There is one all-to-all per
-  // value, between two copies. The copies of other values overlap the all-to-alls.
+  // value, between two copies. While an all-to-all runs, kernels copy other values.
   struct Exchanged {
     LayerTape::Value from, to;
     Bytes bytes;
@@ -611,7 +611,7 @@ class LayerOperators {
   std::int64_t positions_;                            // tokens of a sequence on this rank
   DataType element_;                                  // type of activations
   std::int64_t element_size_;                         // bytes
-  std::vector<std::function<void()>> sums_of_parts_;  // the sums that AddUpParts adds to backward
+  std::vector<std::function<void()>> sums_of_parts_;  // sums for backward, added by AddUpParts
   LayerTape::Value quantized_ = -1;  // the value whose copies are quantized_copies_
   QuantizedCopies quantized_copies_;
   bool casts_inside_ = false;  // GEMM kernels cast their own inputs

@@ -91,8 +91,8 @@ class LayerTape {
     AllToAllLoads loads{};                 // only for kAllToAll
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
-  // Makes the host wait for `value`, such as a size, before it issues the next forward operator. An
-  // earlier operator must copy `value` to the host.
+  // Makes the host wait for `value`, such as a size, before the host issues the next forward
+  // operator. An earlier operator must copy `value` to the host.
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
   // Adds a backward with either one kernel for the gradients of all inputs, or one kernel per

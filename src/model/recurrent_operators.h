@@ -26,8 +26,8 @@
 //     (estimated)
 //
 // Tensor parallelism divides heads and groups. With context parallelism, an all-to-all after the
-// first GEMM gives each rank all tokens of some heads, so that it scans complete sequences. Another
-// all-to-all before the last GEMM reverses the exchange.
+// first GEMM gives each rank all tokens of some heads, so that each rank scans complete sequences.
+// Another all-to-all before the last GEMM reverses the exchange.
 namespace stepcast::model {
 
 class RecurrentOperators {

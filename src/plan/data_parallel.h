@@ -50,14 +50,14 @@ PowerSgd Complete(const PowerSgdRequest& request);
 bool Compresses(const PowerSgd& settings, std::int64_t rows, std::int64_t columns);
 
 // The state of a unit's full parameters after its forward:
-//   true: they are freed, and gathered again for backward.
-//   false: they stay in memory.
-//   k: they are resharded over groups of k ranks.
+//   true: the parameters are freed, and gathered again for backward.
+//   false: the parameters stay in memory.
+//   k: the parameters are resharded over groups of k ranks.
 using ReshardAfterForward = std::variant<bool, std::int64_t>;
 
 // When FSDP1 gathers the unit that backward needs next:
 //   kPre: before the current unit's gradients are computed.
-//   kPost: after they are computed.
+//   kPost: after the current unit's gradients are computed.
 //   kNone: only when the unit is needed.
 enum class BackwardPrefetch : std::uint8_t { kPre, kPost, kNone };
 inline constexpr const char* kBackwardPrefetchNames[] = {"pre", "post", "none"};

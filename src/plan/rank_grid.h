@@ -30,7 +30,7 @@ class RankLabels {
   std::size_t Of(int rank) const { return static_cast<std::size_t>(across_.Index(rank)); }
   // Returns the number of ranks of each label.
   int ranks_of_each() const { return across_.groups(); }
-  // FirstRank returns the lowest rank of this label. Ranks returns all ranks of this label in
+  // FirstRank returns the lowest rank of this label. `Ranks` returns all ranks of this label in
   // ascending order.
   int FirstRank(std::size_t label) const { return first_ranks_[label]; }
   std::vector<int> Ranks(std::size_t label) const;
@@ -68,9 +68,9 @@ bool HasExpertGroup(const Plan& plan);
 // same samples; context-parallel ranks have different tokens.
 std::int64_t BatchPartOf(const Plan& plan, int rank);
 
-// With sequence parallelism: returns when tensor-parallel ranks sum the gradients of parameters
-// that each rank applies to a part of the tokens. True: once per step, before the optimizer step
-// (Megatron-LM). False: in each layer's backward.
+// With sequence parallelism, tensor-parallel ranks sum the gradients of parameters that each rank
+// applies to a part of the tokens. True: once per step, before the optimizer step (Megatron-LM).
+// False: in each layer's backward.
 bool AddsUpPartsOfTokens(const Plan& plan);
 
 // Returns the rank's pipeline stage.

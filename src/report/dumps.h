@@ -31,7 +31,7 @@ std::string TopologyJson(const std::string& name, const topology::Cluster& clust
 
 // Returns a topology as a file from which scenario::LoadTopology reads the same values. `comment`
 // is written in the first lines; `sources` are the sources of the topology's values. The GPU's
-// memory is omitted, because the GPU's data sheet has it.
+// memory is omitted, because the GPU's data sheet contains the memory size.
 std::string TopologyYaml(const std::string& comment, const std::string& name,
                          const std::vector<std::string>& sources,
                          const topology::NodeType& node_type,

@@ -57,8 +57,8 @@ struct LayoutAnswer {
   std::string layout;              // layout as the user wrote it
   std::optional<PlanRow> best;     // the best acceptable plan of the layout
   std::optional<PlanRow> nearest;  // if no plan is acceptable: the one nearest to acceptable
-  // The numbers of other layouts that have a better plan, that have no better plan, and that may
-  // have a better plan.
+  // The numbers of other layouts with a better plan, without a better plan, and with an unknown
+  // result.
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 
