@@ -96,7 +96,7 @@ struct Operation {
   // For backward: the parameters, as positions in Layer::tensors, for which this layer's gradient
   // is complete after the operation.
   std::vector<int> gradients{};
-  // For a kernel: those of its values that group operations of the same list also read or write.
+  // For a kernel: the kernel's values that group operations of the same list also read or write.
   std::vector<ValueUse> uses{};
   // The earlier operations of the list for which this operation waits: group operations and kernels
   // of another lane.
