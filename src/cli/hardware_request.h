@@ -24,8 +24,7 @@ struct HardwareOptions {
   bool caching_pool = false;     // place buffers like PyTorch's caching allocator
   bool check = false;            // use small-integer gradients and compare parameters after the run
   std::string timeout = "60 s";  // the run is considered hung if no operation ends in this time
-  Diagnostics faults;            // mistakes in the command line, reported together with later
-                                 // mistakes
+  Diagnostics faults;            // command-line mistakes, to report with all others
 };
 
 struct ExecuteOptions {
@@ -46,8 +45,7 @@ struct ValidateOptions {
 struct CalibrateOptions {
   std::string backend;  // "host" or "cuda"
   bool quick = false;
-  std::string time;                      // duration of the measurement; empty: default in
-                                         // calibrate.h
+  std::string time;                      // measurement duration; empty: default
   std::vector<std::string> only;         // parts to measure; empty: all
   std::vector<std::string> types;        // data types; empty: fp32, bf16
   std::vector<std::string> collectives;  // kinds; empty: default in calibrate.h

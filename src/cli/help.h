@@ -4,8 +4,8 @@
 
 namespace stepcast::cli {
 
-// Returns the contents of help.txt and words.txt: the texts of all help pages, and words that hints
-// replace by other words.
+// Returns the contents of help.txt and words.txt: the texts of all help pages, and wrong words with
+// the words that hints suggest instead.
 std::string_view HelpText();
 
 // Return the completion scripts of the shells. Each script calls `stepcast complete WORD...` and

@@ -21,7 +21,7 @@ enum ExitStatus : int {
   kFailed = 1,
   kWrongInput = 2,     // diagnostics on stderr, and no output on stdout
   kAnswerIsNo = 3,     // the command printed a negative answer, such as "does not fit"
-  kMayNotFit = 4,      // printed; the probability of fitting is below --fit-probability
+  kMayNotFit = 4,      // answer printed; the probability of fitting is below --fit-probability
   kInterrupted = 130,  // Ctrl-C; the command printed the best answer so far
 };
 

@@ -17,8 +17,8 @@ namespace stepcast::cli {
 std::string TimeLeft(double seconds);
 
 // Returns a text such as "1,234 of 20,000 combinations, 830/s, 23 s left". `done` includes `known`
-// combinations that took no time, which the rate excludes. The text contains no rate if all
-// combinations are known.
+// combinations that took no time. The rate excludes these combinations. The text contains no rate
+// if all combinations are known.
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed);
 
@@ -67,8 +67,8 @@ class WorkNotice {
 
 // Returns the progress of a search as text. First phase: "bounds computed for 12,345 of 60,000
 // families of plans, 3 s left". Second phase: "35 plans simulated, 1,204 plans may still be better,
-// 40 s left". `passed` is the time since the current phase began, `looked_at` the number of plans
-// examined since then, and `most` the time limit of the search in seconds.
+// 40 s left". `passed` is the time since the current phase began. `looked_at` is the number of
+// plans examined since then. `most` is the time limit of the search in seconds.
 std::string SearchProgressText(const planner::SearchProgress& progress, std::int64_t looked_at,
                                std::chrono::duration<double> passed,
                                std::optional<double> most = std::nullopt);

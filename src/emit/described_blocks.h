@@ -26,8 +26,9 @@ struct GptBlocks {
 // Returns the blocks, or a sentence about the part that pretrain_gpt.py does not support.
 tl::expected<GptBlocks, std::string> GptBlocksOf(const model::Architecture& architecture);
 
-// Returns the value of --linear-attention-freq: n if all blocks except every n-th block use the
-// delta rule, otherwise a list with 1 for each block that uses the delta rule.
+// Returns the value of --linear-attention-freq. The value is n if all blocks except every n-th
+// block use the delta rule. Otherwise, the value is a list with 1 for each block that uses the
+// delta rule.
 std::string LinearAttentionFrequency(const std::vector<bool>& delta);
 
 }  // namespace stepcast::emit

@@ -41,8 +41,8 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
 Target MegatronArguments(const scenario::Scenario& scenario,
                          const model::NumericalConstants& constants);
 
-// Return two scripts. The shell script starts the ranks of one node with torchrun. The Slurm batch
-// script runs the shell script on all nodes.
+// These functions return two scripts. The shell script starts the ranks of one node with torchrun.
+// The Slurm batch script runs the shell script on all nodes.
 Target LaunchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 Target BatchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 
@@ -58,13 +58,13 @@ struct Trainer {
 };
 const Trainer& TrainerOf(const plan::Plan& plan);
 
-// Return the modules for DistributedDataParallel, FullyShardedDataParallel and fully_shard
-// (pytorch.cc).
+// These functions return the modules for DistributedDataParallel, FullyShardedDataParallel and
+// fully_shard (pytorch.cc).
 Target DdpModule(const scenario::Scenario& scenario);
 Target FullyShardedModule(const scenario::Scenario& scenario);
 Target FullyShardModule(const scenario::Scenario& scenario);
-// Return launch scripts. The script of LaunchPytorch runs torchtitan if torchtitan can train the
-// plan; otherwise, it imports the emitted module.
+// These functions return launch scripts. The script of LaunchPytorch runs torchtitan if torchtitan
+// can train the plan; otherwise, it imports the emitted module.
 Target LaunchPytorch(const scenario::Scenario& scenario,
                      const model::NumericalConstants& constants);
 Target LaunchDeepSpeed(const scenario::Scenario& scenario,

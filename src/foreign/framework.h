@@ -81,7 +81,8 @@ struct Framework {
   // Reads options that depend on other options. Called after all rows of all files are read. May be
   // null.
   void (*rules)(Reading& reading);
-  // Whether the file supplements files of another program, which are read first.
+  // Whether the file supplements files of another program. The other program's files are read
+  // first.
   bool adds_to_others = false;
 };
 

@@ -20,8 +20,8 @@ namespace stepcast::foreign {
 void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given);
 
 struct ImportRequest {
-  // The files, in any order. An entry may also be a config.json or a model's name. A model without
-  // other files is trained with kDefaults (import.cc).
+  // The files, in any order. An entry may also be a config.json or a model's name. If the files
+  // contain only a model, kDefaults (import.cc) define the training.
   std::vector<std::string> files{};
   std::string model{};    // a model's name or file; empty: from `files`
   std::string cluster{};  // a topology's name or file; empty: from `files`

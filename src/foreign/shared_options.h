@@ -38,11 +38,12 @@ void ReadBatching(Reading& reading, std::string_view batching, std::string_view 
 // "launcher.nnodes", "launcher.nproc-per-node" and "env.PYTORCH_CUDA_ALLOC_CONF".
 void ReadLauncher(Reading& reading);
 
-// Functions for all programs based on Hugging Face's Trainer. They read names of models, optimizers
-// and attention kernels.
+// Functions for all programs based on Hugging Face's Trainer, for names of models, optimizers and
+// attention kernels.
 
-// Returns stepcast's model with the dimensions of the Hugging Face Hub model `name`, of any owner:
-// the model with the longest name that is a prefix of `name`. None if no model matches.
+// Returns stepcast's model with the dimensions of the Hugging Face Hub model `name`, of any owner.
+// If the names of several models are prefixes of `name`, returns the model with the longest name.
+// None if no model matches.
 std::optional<std::string> ModelOfTheHub(const std::string& name);
 
 // Sets the model from an option, whose value is a model of the Hugging Face Hub or a folder with a

@@ -105,7 +105,7 @@ struct ShellDocuments {
   std::vector<std::pair<std::string, int>> embedded{};
   // The unknown variables that may add options to the command, with their positions.
   std::vector<std::pair<std::string, Location>> open{};
-  // The values to which the script compares each variable, by variable.
+  // For each variable: the values to which the script compares the variable.
   std::map<std::string, std::vector<std::string>> compared{};
   std::map<std::string, std::string> unfollowed{};  // see ShellOutcome
   std::vector<std::string> scripts{};               // scripts that this script starts

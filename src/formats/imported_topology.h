@@ -55,8 +55,8 @@ inline constexpr const char* kFabricNote =
     "the speed of the NICs' ports";
 
 // Returns the bandwidth between two CPUs of a host, in one direction: links x transfer rate x bits
-// per transfer, with the number of links of two-socket GPU servers. (The constants in NCCL's
-// src/graph/topo.h are only for NCCL's search.) Unknown processors have the bandwidth of the
+// per transfer. The number of links is the number in two-socket GPU servers. (The constants in
+// NCCL's src/graph/topo.h are only for NCCL's search.) Unknown processors have the bandwidth of the
 // slowest processor since 2017.
 inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   using topology::Processor;

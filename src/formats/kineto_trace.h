@@ -35,7 +35,7 @@ enum class KinetoWork : std::uint8_t { kKernel, kCopy, kSet };
 struct KinetoKernel {
   Moment start = 0, end = 0;
   // Start and end of the host call that launched the operation. If the trace lacks this call, both
-  // are `start`.
+  // times equal `start`.
   Moment launch = 0, launched = 0;
   bool launch_known = false;
   std::int64_t correlation = 0;

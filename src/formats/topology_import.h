@@ -36,7 +36,7 @@ class DisjointSets {
   std::vector<std::size_t> parent_;
 };
 
-// A machine while it is read, and the mistakes in its description.
+// A machine that is being read, and the mistakes in the machine's description.
 class TopologyImport {
  protected:
   explicit TopologyImport(const ImportOptions& options) : options_(options) {}

@@ -14,9 +14,9 @@
 //
 // With tensor parallelism, adapters follow NVIDIA/NeMo (nemo/collections/llm/peft/utils.py,
 // ParallelLinearAdapter). The columns of B are divided among ranks. If the layer is divided by
-// columns, the columns of A are divided too, and the ranks gather x A. If the layer is divided by
-// rows, the rows of A are divided, and the ranks sum x A. The adapter's GEMMs read the layer's
-// gathered input and do not use sequence parallelism.
+// columns, the columns of A are also divided, and the ranks gather the product x A. If the layer is
+// divided by rows, the rows of A are divided, and the ranks sum the product x A. The adapter's
+// GEMMs read the layer's gathered input and do not use sequence parallelism.
 namespace stepcast::model {
 
 struct AdapterModule {

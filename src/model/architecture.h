@@ -30,10 +30,10 @@ struct FamilyTraits {
   bool one_gate_up = false;    // one GEMM computes gate and up
   bool whole_heads = false;    // heads x head size must equal the hidden size
   bool shares_norm = false;    // attention and feed-forward run in parallel and share one norm
-  bool latent = false;         // attention is latent attention
+  bool latent = false;         // all models of the family have latent attention
   bool needs_experts = false;  // all models of the family have experts
   bool no_biases = false;      // attention and feed-forward layers have no biases
-  // The members below describe the order in which tensors are registered, and their storage.
+  // The members below describe the registration order and the storage of tensors.
   bool projection_first = false;  // the output projection precedes the QKV projection
   bool norms_in_order = false;    // each norm is registered before the layer that reads its output
   bool norms_first = false;       // both norms precede all other modules
@@ -98,8 +98,8 @@ struct Experts {
   bool router_bias = false;  // the router's linear layer has a bias (GPT-OSS)
   bool bias = false;         // the experts' linear layers have biases (GPT-OSS)
   // The width of the latent vector that routed experts read (Nemotron 3). A GEMM computes the
-  // vector from the token's activation, and another GEMM maps the experts' output back. 0: experts
-  // read the activation itself. `latent_norm`: the latent vector is normalized.
+  // vector from the token's activation. Another GEMM maps the experts' output to the hidden size.
+  // 0: experts read the activation itself. `latent_norm`: the latent vector is normalized.
   std::int64_t latent = 0;
   bool latent_norm = false;
   // Whether the block also has a dense feed-forward layer, in parallel with the experts (Gemma 4).
@@ -139,17 +139,17 @@ struct Architecture {
   std::int64_t feed_forward = 0;  // f
   std::int64_t vocabulary = 0;    // V, rows of the embedding
   // For learned positions: the number of rows of the position table, which limits the sequence
-  // length in tokens. For other positions, the number in the model's description, which sets no
-  // limit. 0: not specified.
+  // length in tokens. For other positions: the number in the model file, which limits nothing. 0:
+  // not specified.
   std::int64_t max_positions = 0;
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
   Position position = Position::kRotary;
   bool tie_embeddings = false;  // the head shares the embedding's tensor
   bool head_bias = false;       // the head's linear layer has a bias (GPT-J, Phi)
-  // The number of norms before attention and feed-forward if these run in parallel on the same
-  // input: 1 shared norm, or 2 separate norms. 0: the feed-forward runs after attention and reads
-  // the residual sum after attention.
+  // If attention and feed-forward run in parallel on the same input: the number of norms before
+  // them, 1 (shared) or 2 (separate). 0: the feed-forward runs after attention and reads the
+  // residual sum.
   std::int64_t parallel_residual_norms = 0;
   // Whether the queries and keys of each head have an RMS norm.
   bool qk_norm = false;
@@ -194,8 +194,8 @@ struct Architecture {
   Experts experts{};
   // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): the number of modules
   // after the last block that predict further tokens. A module is a block whose input combines the
-  // next token's embedding with the output of the previous module (for the first module: of the
-  // last block).
+  // next token's embedding with the output of the previous module. The first module reads the
+  // output of the last block.
   std::int64_t further_tokens = 0;
   bool further_repeated = false;  // all modules share the parameters of the first module
   Lora lora{};                    // training with adapters; all other parameters are frozen
@@ -216,9 +216,8 @@ struct Architecture {
   // Whether all linear layers have one set of weights for rows of text and another set for all
   // other rows (Flux's double blocks).
   bool two_streams = false;
-  Modulation modulation{};             // the block's modulation; for a complete model, the head's
-  bool norms_without_weights = false;  // norms have no weights, except the norms of queries, keys
-                                       // and cross-attention
+  Modulation modulation{};             // modulation of the block (complete model: of the head)
+  bool norms_without_weights = false;  // only norms of q, k and cross-attention have weights
 
   // The block's token mixer. The attention members above apply only to Mixer::kAttention.
   Mixer mixer = Mixer::kAttention;
@@ -234,9 +233,9 @@ struct Architecture {
   // The row width of a second embedding table. Each block multiplies its output by a gate that is
   // computed from a row of this table (Gemma 4). 0: no table.
   std::int64_t layer_input = 0;
-  // Attention residuals (Kimi K3): the input of attention and of the feed-forward layer is a
-  // weighted mean of the residual stream and the outputs of every n-th previous block. 0: the input
-  // is only the residual stream.
+  // Attention residuals (Kimi K3): attention and the feed-forward layer read a weighted mean of the
+  // residual stream and of the outputs of every n-th previous block. 0: they read only the residual
+  // stream.
   std::int64_t residual_bank = 0;
   // The number of residual streams, each of the hidden size. Attention and the feed-forward layer
   // each mix the streams (hyper-connections, arXiv 2512.24880). 0: one ordinary residual stream.
@@ -254,8 +253,7 @@ struct Architecture {
   Condition condition{};
   TextRows text{};
   Encoder encoder{};      // the encoder's blocks come first in `pattern`
-  int further_kind = -1;  // kind of the multi-token-prediction module; -1: the kind of the last
-                          // block
+  int further_kind = -1;  // multi-token prediction: kind of block; -1: as the last block
 
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
@@ -297,7 +295,7 @@ inline std::int64_t ValueSize(const Architecture& architecture) {
   return architecture.value_size > 0 ? architecture.value_size : architecture.head_size;
 }
 
-// Returns whether some blocks have a window or chunks and the others attend to all tokens.
+// Returns whether some blocks have a window or chunks, and all other blocks attend to all tokens.
 inline bool MixesWindows(const Architecture& architecture) {
   return (architecture.attention_window > 0 || architecture.attention_chunk > 0) &&
          architecture.full_attention_every > 0;

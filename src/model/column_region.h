@@ -21,7 +21,8 @@ struct ColumnRegion {
   // Prepares the region's backward. Must be called before the region's first backward kernel.
   std::function<void()> begin_backward;
   // One function per layer, in the order of backward, which runs the layer's weight-gradient GEMM.
-  // The argument is the gathered input if backward gathers the input again; otherwise it is empty.
+  // If backward gathers the input again, the argument is the gathered input. Otherwise, the
+  // argument is empty.
   std::vector<std::function<void(std::optional<LayerTape::Value>)>> weight_gradients;
   std::optional<LayerTape::Value> gathered;
   std::optional<LayerTape::Value> gathered_columns;  // the quantized copy, for weight gradients
@@ -30,7 +31,7 @@ struct ColumnRegion {
 // The last linear layer of a region that tensor parallelism divides (LayerOperators::LeaveRows).
 struct RowRegion {
   // The pieces of the output, if the ranks sum the GEMM's result piece by piece. `made` is called
-  // with a piece's index after the piece is written.
+  // with a piece's index after the piece is computed.
   std::vector<LayerTape::Piece> outputs;
   std::function<void(int)> made;
   // The gathered gradient of the output that backward reads, in pieces or as a quantized copy

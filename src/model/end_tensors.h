@@ -24,8 +24,8 @@ void AppendTower(const Tower& tower, ParameterList& parameters);
 void AppendInput(const ValueInput& input, const InputNames& names, ParameterList& parameters);
 void AppendCondition(ParameterList& parameters);
 void AppendText(ParameterList& parameters);
-// Appends the parameters that compute modulation vectors: either a linear layer that reads the
-// condition, or a table that is added to the vectors that all blocks share.
+// Appends the parameters for modulation vectors. These are either a linear layer that reads the
+// condition, or a table that is added to the vectors shared by all blocks.
 void AppendModulation(std::string_view module, ParameterList& parameters);
 
 }  // namespace stepcast::model

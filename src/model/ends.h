@@ -27,7 +27,7 @@ struct ValueInput {
 // class and a text vector. Each input except the class passes through two linear layers with a SiLU
 // between them.
 struct Condition {
-  std::int64_t time = 0;        // sines and cosines that encode the time; 0: no condition
+  std::int64_t time = 0;        // number of sines and cosines that encode the time; 0: no condition
   bool guidance = false;        // the condition includes a guidance value, encoded like the time
   std::int64_t classes = 0;     // rows of a table of classes; 0: no classes
   std::int64_t text_width = 0;  // width of the text vector; 0: no text vector
@@ -46,7 +46,7 @@ struct TextRows {
   std::int64_t tokens = 0;  // rows of one sample
   std::int64_t products = 1;
   bool joined =
-      false;  // true: rows precede all other rows in all blocks; false: cross-attention reads them
+      false;  // true: text rows precede all other rows in blocks; false: cross-attention reads them
 
   constexpr bool exists() const { return values > 0; }
   friend bool operator==(const TextRows&, const TextRows&) = default;
@@ -78,8 +78,7 @@ struct Prediction {
   // layer and predicts the rows of the last block.
   std::int64_t count = 0;
   bool bias = true;    // the head's linear layer has a bias
-  bool means = false;  // kClasses: the head reads the mean of a sequence's rows instead of the
-                       // first row
+  bool means = false;  // kClasses: the head reads the mean of all rows, not the first row
 
   friend bool operator==(const Prediction&, const Prediction&) = default;
 };

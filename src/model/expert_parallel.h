@@ -6,13 +6,13 @@
 #include "src/base/all_to_all_loads.h"
 #include "src/base/data_type.h"
 
-// How the experts of a mixture are divided among ranks, and how a framework runs them.
+// How the experts of a mixture are divided among ranks, and how a framework runs the experts.
 namespace stepcast::model {
 
 // How a rank's tokens are sent to the ranks of their experts:
 //   kAllToAll: each rank sends each token's row to the expert's rank. The ranks first exchange the
-//     numbers of rows, for which the host waits (`alltoall` in Megatron-Core, `standard` in
-//     torchtitan).
+//     numbers of rows, and the host waits for this exchange (`alltoall` in Megatron-Core,
+//     `standard` in torchtitan).
 //   kAllGather: all ranks receive all tokens, and the experts' outputs are reduce-scattered
 //     (`allgather` in Megatron-Core).
 //   kDeepEp: each token is sent once to each node with some of its experts, to the GPU with the
@@ -27,7 +27,7 @@ constexpr bool SendsTokensOnce(Dispatcher dispatcher) {
 }
 // The number of multiprocessors that dispatch and combine use, for DeepEP
 // (megatron/core/transformer/transformer_config.py, moe_flex_dispatcher_num_sms) and for HybridEP
-// (its default).
+// (HybridEP's default).
 inline constexpr int kDeepEpMultiprocessors = 20, kHybridEpMultiprocessors = 16;
 
 // How the GEMMs of a rank's experts are launched:
@@ -38,7 +38,7 @@ inline constexpr int kDeepEpMultiprocessors = 20, kHybridEpMultiprocessors = 16;
 //     SequentialMLP, transformers before 5).
 enum class ExpertProducts : std::uint8_t { kGrouped, kStreams, kLooped };
 const char* Name(ExpertProducts products);  // "grouped", "streams", "looped"
-// The number of streams (transformer_engine/common/util/multi_stream.cpp).
+// The number of streams for kStreams (transformer_engine/common/util/multi_stream.cpp).
 inline constexpr int kStreamsOfExperts = 4;
 
 // The implementation of a mixture-of-experts layer, which determines its kernels and kept values:
@@ -103,7 +103,7 @@ struct ExpertParallel {
   // Whether shared experts run on a separate stream while rows are exchanged. Requires
   // Dispatcher::kAllToAll and layers that tensor parallelism does not divide.
   bool shared_beside = false;
-  // Returns the loads of the ranks in an exchange of rows among all of them.
+  // Returns the load of each rank in an exchange of rows among the `ranks` ranks.
   AllToAllLoads LoadsOf(AllToAllLoads::First first) const {
     return fixed_rows ? AllToAllLoads() : AllToAllLoads::Of(load, ranks, first);
   }

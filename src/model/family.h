@@ -34,7 +34,7 @@ struct ModuleNames {
   // have no latent vector, `query` replaces `query_down` and `query_up`.
   std::string_view query_down{}, query_latent_norm{}, query_up{};
   std::string_view kv_down{}, kv_latent_norm{}, kv_up{};
-  // Names of the modules of multi-token prediction outside its block. These are the norms of the
+  // Module names for multi-token prediction, outside its block. These are the norms of the
   // embedding and of the blocks' output, the linear layer that combines both, and the norm before
   // the head.
   std::string_view further_embedding_norm{}, further_hidden_norm{}, further_projection{};
@@ -78,11 +78,11 @@ struct ModuleNames {
   // layer, and the last norm.
   std::string_view layer_table{}, layer_projection{}, layer_projection_norm{};
   std::string_view layer_gate{}, layer_up{}, layer_norm{};
-  // Names of the modules of attention residuals before the mixer, before the feed-forward layer and
+  // Module names for attention residuals: before the mixer, before the feed-forward layer and
   // before the head.
   std::string_view bank_attention{}, bank_feed_forward{}, bank_head{};
-  // Names of the modules of hyper-connections before the mixer, before the feed-forward layer and
-  // before the head. Each module has a linear layer's weight, a bias and three scale factors.
+  // Module names for hyper-connections: before the mixer, before the feed-forward layer and before
+  // the head. Each module has a linear layer's weight, a bias and three scale factors.
   std::string_view streams_attention{}, streams_feed_forward{}, streams_head{};
   // Names for attention with one key and value for all heads: the linear layer and norm of the
   // shared key, and the first output projection. Then, for compressed vectors and for the indexer's
@@ -135,7 +135,7 @@ struct Family {
   std::vector<Activator> activators{};
   std::vector<Normalization> normalizations{};
   std::vector<Position> positions{};
-  std::string without_experts{};    // the family with the same layers except the experts
+  std::string without_experts{};    // name of the family with equal layers but without experts
   std::deque<std::string> texts{};  // storage of the names, which are string views
 };
 

@@ -19,10 +19,10 @@
 // divided by heads.
 //
 // If rotary positions are not fused, kernels and kept values follow Hugging Face transformers
-// (models/deepseek_v3/modeling_deepseek_v3.py): copies join the rotated and unrotated parts, and
-// keys and values are one tensor. Otherwise, kernels follow Transformer Engine (Megatron-Core's
-// fused_mla_yarn_rope_apply.py): queries are rotated in place, and one kernel writes keys and
-// values.
+// (models/deepseek_v3/modeling_deepseek_v3.py). Copy kernels then concatenate the rotated and
+// unrotated parts, and keys and values are one tensor. Otherwise, kernels follow Transformer Engine
+// (Megatron-Core's fused_mla_yarn_rope_apply.py): queries are rotated in place, and one kernel
+// writes keys and values.
 namespace stepcast::model {
 
 class LatentAttentionOperators {

@@ -47,9 +47,9 @@ struct Tensor {
   // The axes along which the tensor is divided. Ranks along all other axes have equal values.
   std::vector<Split> splits{};
   ParameterGroup group = ParameterGroup::kDense;
-  // Whether, with sequence parallelism, a rank's gradient covers only the rank's part of the
-  // tokens, so that the ranks must sum the gradients. True for norms and for biases that are added
-  // after a reduction.
+  // Whether the ranks must sum the tensor's gradients under sequence parallelism, because each
+  // rank's gradient covers only the rank's part of the tokens. True for norms and for biases that
+  // are added after a reduction.
   bool sequence_parallel = false;
   bool of_block = false;
 
@@ -74,10 +74,8 @@ struct Layer {
   bool first_block = false;     // the first block of the complete model
   bool experts = false;         // a block whose feed-forward layer is a mixture of experts
   bool full_attention = false;  // full attention in a model in which other blocks have a window
-  int block_kind = -1;          // for a block: index in Architecture::kinds; -1: the model has no
-                                // kinds
-  bool ends_encoder = false;    // the last block of an encoder before a decoder; includes the
-                                // encoder's norm
+  int block_kind = -1;          // index in Architecture::kinds; -1: the model has no kinds
+  bool ends_encoder = false;    // an encoder's last block, with the norm after this block
   int listed = 0;               // for a layer list: index of the layer's entry in LayerList
 };
 
@@ -95,12 +93,11 @@ struct ListedLayer {
   std::int64_t repeat = 1;
   std::vector<std::int64_t> parameters;  // elements of each tensor, in registration order
   Time forward;                          // time of one micro-batch
-  Time backward;                         // time of one micro-batch; at its end, the layer's
-                                         // gradients are complete
+  Time backward;                         // time of one micro-batch until all gradients are complete
   // The time within `backward` for weight gradients. Not set: half of `backward`.
   std::optional<Time> backward_weight{};
-  Bytes activation;  // kept from forward to backward, for one micro-batch
-  Bytes output{};    // passed to the next layer, for one micro-batch
+  Bytes activation;  // bytes kept from forward to backward, for one micro-batch
+  Bytes output{};    // bytes passed to the next layer, for one micro-batch
   // The collectives in each pass, in execution order. n collectives divide the pass into n + 1
   // parts of equal time, and each part waits for the previous collective.
   std::vector<ListedCommunication> forward_communication{}, backward_communication{};

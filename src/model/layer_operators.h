@@ -21,9 +21,9 @@
 // al. 2022 (arXiv 2205.05198) and, for fused attention, FlashAttention-2 (Dao 2023, arXiv
 // 2307.08691).
 //
-// Most functions add one operator to the tape: they read an activation with `width` features per
-// token and return a new activation. Widths are widths on one rank, after division by
-// WorkOptions::tensor. Module names must outlive the object.
+// Most functions add one operator to the tape. The operator reads an activation with `width`
+// features per token, and the function returns the new activation. Widths are widths on one rank,
+// after division by WorkOptions::tensor. Module names must outlive the object.
 namespace stepcast::model {
 
 struct ColumnRegion;
@@ -80,7 +80,7 @@ struct LinearModule {
 // How a GEMM of several modules stores its outputs:
 //   kOne: in one tensor.
 //   kSideBySide: in one tensor per module, with contiguous gradients.
-//   kApart: in one tensor per module, whose gradients a copy joins.
+//   kApart: in one tensor per module. A copy kernel then concatenates the modules' gradients.
 enum class Outputs : std::uint8_t { kOne, kSideBySide, kApart };
 
 // The dimensions of an attention core.
@@ -89,8 +89,7 @@ struct AttentionShape {
   std::int64_t kv_heads = 0;
   std::int64_t head_size = 0;   // elements of a query or key, per head
   std::int64_t value_size = 0;  // elements of a value and of the output, per head; 0: head_size
-  // The number of elements of `value_size` that only pad values to the size that the kernel
-  // requires.
+  // The number of padding elements in `value_size`, for kernels that require larger values.
   std::int64_t value_filling = 0;
   std::int64_t window = 0;  // 0: all previous tokens
   // True: each query attends to `window` keys that the model chooses among all previous keys.
@@ -157,16 +156,17 @@ class LayerOperators {
   Operand LeaveRows(Operand x, std::string_view module, ModulePositions parameters);
   // Returns a rank's queries, keys and values if there are fewer key-value heads than ranks
   // (Megatron-LM's pull request 2565). `x` has the rank's columns of the GEMM's output, with only a
-  // part of a key-value head. The ranks gather all columns, and each rank selects columns of the
-  // three `widths`. Backward sums the gradients of ranks that share a head.
+  // part of a key-value head. The ranks gather all columns, and each rank selects its queries, keys
+  // and values, which have the three `widths`. Backward sums the gradients of ranks that share a
+  // head.
   std::array<Operand, 3> GatherHeads(Operand x, std::string_view module,
                                      const std::array<std::int64_t, 3>& widths);
   // A linear layer followed by LeaveRows. If WorkOptions::tensor_overlap requires it, the GEMM and
   // the sum run piece by piece.
   Operand LinearRows(Operand x, std::string_view module, std::int64_t out,
                      ModulePositions parameters);
-  // Returns the sum of x over all tensor-parallel ranks, by an all-reduce with and without sequence
-  // parallelism.
+  // Returns the sum of x over all tensor-parallel ranks. The sum is an all-reduce, even with
+  // sequence parallelism.
   Operand AddUp(Operand x);
   // With WorkOptions::adds_up_parts, adds an all-reduce at the end of backward. The all-reduce sums
   // the gradients of modules, such as norms, that each rank applies to its part of the tokens. Call
@@ -228,7 +228,7 @@ class LayerOperators {
   //
   // In compiled code, the operations between the GEMMs are one kernel in forward and one in
   // backward. In an encoder, a separate kernel scales the scores
-  // (transformers/models/bert/modeling_bert.py), unless the softmax kernel does.
+  // (transformers/models/bert/modeling_bert.py), unless the softmax kernel scales them.
   Operand MathAttention(Operand query, Operand key, Operand value, std::string_view module,
                         const AttentionShape& shape);
   Operand MathAttention(Operand query_key_value, std::string_view module,
@@ -239,7 +239,8 @@ class LayerOperators {
   // function before the function that adds the core.
   void SinkGradients(const AttentionShape& shape, std::string_view module);
   // Applies sinks to the output of a core that does not support sinks (RescalesForSinks).
-  // Multiplies each head's part by the sigmoid of the log-sum-exp minus the head's sink.
+  // Multiplies each head's part by sigmoid(l - s), where l is the log-sum-exp and s is the head's
+  // sink.
   Operand RescaleForSinks(const Operand& y, std::string_view module, const AttentionShape& shape);
 
   // Returns input values from outside the model, such as pixels. The values have no gradient.
@@ -263,7 +264,7 @@ class LayerOperators {
   // Multiplies x by one of the sample's modulation vectors and adds another vector; keeps x.
   // `vectors` has all modulation vectors of the block.
   Operand Modulate(Operand x, Operand vectors, std::string_view name);
-  // Returns x plus `branch` multiplied by one of the sample's modulation vectors; keeps `branch`.
+  // Returns x + `branch` * v, where v is one of the sample's modulation vectors; keeps `branch`.
   Operand GatedAdd(Operand x, Operand branch, Operand vectors, std::string_view name);
   // Returns the mean of each sequence's rows.
   Operand MeanOfTokens(Operand x, std::string_view module, std::int64_t sequences);
@@ -292,7 +293,7 @@ class LayerOperators {
   std::int64_t DocumentLength() const;
   // Returns x times a constant. In compiled code, the kernel that reads the result scales x.
   Operand Scale(Operand x, std::string_view name);
-  Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
+  Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps x and y
   Operand Gelu(Operand x, std::string_view module);     // keeps x; NewGELU keeps four values
   Operand Silu(Operand x, std::string_view module);     // keeps x
   Operand Relu(Operand x, std::string_view module);     // keeps its result
@@ -365,7 +366,7 @@ class LayerOperators {
 
   // The operands of an attention core, whose backward computes gradients of these values.
   struct Core {
-    LayerTape::Value query, key, value;  // the same value three times if they are contiguous
+    LayerTape::Value query, key, value;  // if contiguous, the same value three times
     bool fused = false;
   };
   // A part of an attention core. Each document has `queries` queries. Each query attends to at most
@@ -382,7 +383,7 @@ class LayerOperators {
   struct BlockSizes {
     std::int64_t query_elements = 0, output_elements = 0;
     Bytes queries, output;
-    Bytes key, value, keys;  // `keys`: keys and values
+    Bytes key, value, keys;  // `keys`: bytes of keys and values together
     Bytes row_numbers;       // one FP32 number per row
   };
 
@@ -444,13 +445,14 @@ class LayerOperators {
   // other types, there is a copy by rows and a copy by columns.
   QuantizedCopies Gatherable(bool forward, LayerTape::Value part, std::int64_t elements,
                              const std::string& name);
-  // Returns the inputs of the kernel that casts a rank's part of the tokens: the part and, if the
-  // scale depends on the tensor's maximum, the scale. All gathered parts need the same scale, so an
-  // all-reduce computes the maximum before the cast (Transformer Engine, with_amax_reduction of
-  // Float8CurrentScalingQuantizer and NVFP4Quantizer; torchao's layers on a DTensor).
+  // Returns the inputs of the kernel that casts a rank's part of the tokens. The inputs are the
+  // part and, if the scale depends on the tensor's maximum, the scale. All gathered parts need the
+  // same scale, so an all-reduce computes the maximum before the cast (Transformer Engine,
+  // with_amax_reduction of Float8CurrentScalingQuantizer and NVFP4Quantizer; torchao's layers on a
+  // DTensor).
   std::vector<LayerTape::Piece> WithAgreedScale(bool forward, LayerTape::Value part,
                                                 std::int64_t elements, const std::string& name);
-  // Returns a collective that overlaps GEMMs that do not need its result.
+  // Returns a collective during which GEMMs that do not read its result may run.
   LayerTape::Collective Beside(CollectiveKind kind) const;
   // Records the backward of LeaveRows: the gathered gradient of `sum` becomes the gradient of `x`.
   void LeaveSum(const Operand& x, const Operand& sum, std::string_view module,
@@ -519,7 +521,7 @@ class LayerOperators {
   // Returns the backward of Scores: two multiplications of the same size.
   Kernel ScoresGradient(std::string name, const AttentionShape& shape, const Block& block,
                         std::int64_t compressed = 1) const;
-  // Returns the output of Scores, which is kept for backward if it is in memory.
+  // Returns the output of Scores, which is kept for backward if the scores are in memory.
   LayerTape::Value MakeScores(const Kernel& scores);
   // Runs the kernels of a block's backward. The kernels read `reads`, which starts with the
   // output's gradient, and write the pieces that `gradients` creates.
@@ -540,9 +542,9 @@ class LayerOperators {
   // gathered again.
   QuantizedCopies QuantizedInBackward(const std::vector<LayerTape::Piece>& value,
                                       std::int64_t elements, std::string name);
-  // Transposed returns, in backward, the transposed 8-bit copy of `value` for weight gradients. If
-  // each row has one scale, CastColumns instead casts `value` again from 16 bits; it reads `value`
-  // twice, first for the maxima of the columns and then for the cast.
+  // In backward, Transposed creates and returns the transposed 8-bit copy of `value` for weight
+  // gradients. If each row has one scale, CastColumns instead casts `value` again from 16 bits.
+  // CastColumns reads `value` twice: for the maxima of the columns, and for the cast.
   LayerTape::Value Transposed(std::string name, const std::vector<LayerTape::Piece>& value,
                               std::int64_t elements);
   LayerTape::Value CastColumns(std::string name, const std::vector<LayerTape::Piece>& value,
@@ -560,10 +562,10 @@ class LayerOperators {
   Operand FlashOverContext(const Core& core, std::string_view module, const AttentionShape& shape);
   Operand FlashOfParts(const Core& core, std::string_view module, const AttentionShape& shape);
   // Ring attention: one attention block for each rank's keys, and a merge of the results. In
-  // Transformer Engine's implementation, each message overlaps the previous block. Backward begins
-  // with the keys that arrived last, and the keys' gradients follow the keys around the ring.
-  // PyTorch's implementation merges results and sends gradients in FP32. PyTorch may also gather
-  // the keys during the first block instead of sending messages.
+  // Transformer Engine's implementation, each message overlaps with the attention block before it.
+  // Backward begins with the keys that arrived last, and the keys' gradients follow the keys around
+  // the ring. PyTorch's implementation merges results and sends gradients in FP32. PyTorch may also
+  // gather the keys during the first block instead of sending messages.
   class KeyRing;
   Operand RingAttention(const Core& core, std::string_view module, const AttentionShape& shape);
   // Attention over gathered keys and values, which a copy puts in order. An attention core then
@@ -577,7 +579,7 @@ class LayerOperators {
   std::vector<Block> RingBlocks() const;
   // Exchanges values among the ranks of a group (ContextParallel::heads). A rank sends all heads of
   // its tokens and receives some heads of all tokens, or the reverse. There is one all-to-all per
-  // value, between two copies. The copies of other values overlap the all-to-alls.
+  // value, between two copies. While an all-to-all runs, kernels copy other values.
   struct Exchanged {
     LayerTape::Value from, to;
     Bytes bytes;
@@ -609,12 +611,12 @@ class LayerOperators {
   std::int64_t positions_;                            // tokens of a sequence on this rank
   DataType element_;                                  // type of activations
   std::int64_t element_size_;                         // bytes
-  std::vector<std::function<void()>> sums_of_parts_;  // the sums that AddUpParts adds to backward
+  std::vector<std::function<void()>> sums_of_parts_;  // sums for backward, added by AddUpParts
   LayerTape::Value quantized_ = -1;  // the value whose copies are quantized_copies_
   QuantizedCopies quantized_copies_;
   bool casts_inside_ = false;  // GEMM kernels cast their own inputs
-  // The transposed copy of the input, which the first weight gradient that needs it creates for
-  // all.
+  // The transposed copy of the input. The copy is created for the first weight-gradient GEMM that
+  // reads it, and shared by all later GEMMs.
   std::shared_ptr<std::optional<LayerTape::Value>> turned_;
   // The latest output of Add. Compiled code fuses Add with a norm of this output.
   LayerTape::Value last_sum_ = -1;

@@ -77,7 +77,8 @@ class LayerTape {
     Values(std::initializer_list<Piece> values) : span(values.begin(), values.size()) {}  // NOLINT
     Values(const std::vector<Piece>& values) : span(values) {}                            // NOLINT
   };
-  // Runs an operator. `parameters` and `gradients` are as in Operation.
+  // Runs an operator. `parameters` and `gradients` are positions in Layer::tensors, as in
+  // Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
   // A collective among the ranks along `axes`, from one value to another, or in place. The size of
   // the collective is the size of the larger value; the smaller value is a rank's part.
@@ -85,17 +86,17 @@ class LayerTape {
     CollectiveKind kind = CollectiveKind::kAllReduce;
     parallel::AxisSet axes;
     DataType type = DataType::kBf16;
-    int distance = 0;                      // as in GroupOperation
-    std::optional<int> multiprocessors{};  // as in GroupOperation
-    AllToAllLoads loads{};                 // as in GroupOperation
+    int distance = 0;                      // kSendRecv: positions between sender and receiver
+    std::optional<int> multiprocessors{};  // not set: the default of the collective
+    AllToAllLoads loads{};                 // only for kAllToAll
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
-  // Makes the host wait for `value`, such as a size, before it issues the next forward operator. An
-  // earlier operator must copy `value` to the host.
+  // Makes the host wait for `value`, such as a size, before the host issues the next forward
+  // operator. An earlier operator must copy `value` to the host.
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
-  // Adds a backward of one kernel, which writes the gradients of all inputs, or of one kernel for
-  // each input. Each kernel reads gradients of `outputs` and completes gradients of `parameters`.
+  // Adds a backward with either one kernel for the gradients of all inputs, or one kernel per
+  // input. Each kernel reads gradients of `outputs` and completes gradients of `parameters`.
   void RunOnBackward(std::vector<Kernel> kernels, Values outputs, Values inputs,
                      std::vector<int> parameters = {});
   // Runs an operator of one kernel, and adds its backward (RunOnBackward).
@@ -140,8 +141,9 @@ class LayerTape {
   // Returns the gradient of the value. Call this function only in functions that OnBackward
   // registers.
   Value GradientOf(Value value) const;
-  // Returns a new contribution to the gradient of `value`, to be passed to Deliver after it is
-  // written. Every contribution after the first needs a kernel that adds it.
+  // Returns a new contribution to the gradient of `value`, to be passed to Deliver after a kernel
+  // has computed the contribution. Every contribution after the first requires a kernel that adds
+  // it.
   Value MakeGradient(Value value);
   void Deliver(Value value, Value contribution);
   // Uses the output's gradient as the gradient of the input, for operators such as addition.
@@ -156,10 +158,10 @@ class LayerTape {
   // layer ends in the loss. Call Finish once.
   struct Keeping {
     Checkpointing checkpointing = Checkpointing::kNone;
-    bool stops_early = false;           // see WorkOptions::recompute_stops_early
+    bool stops_early = false;           // recomputation stops when all needed values exist
     RecomputedModules modules{};        // the modules that Checkpointing::kSelective recomputes
-    bool continues_checkpoint = false;  // only with Checkpointing::kFull; see LayerWork
-    bool splits_backward = false;       // only without recomputation; see WorkOptions
+    bool continues_checkpoint = false;  // not the first block of its checkpoint
+    bool splits_backward = false;       // also compute backward in two parts; without recomputation
     // Whether weight-gradient GEMMs are delayed (ExpertParallel::delays_weight_gradients). Not
     // allowed together with splits_backward.
     bool delays_weight_gradients = false;
@@ -215,8 +217,8 @@ class LayerTape {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
   // Returns an operation without duration that completes the gradients of constants. The kernel of
-  // the input's gradient also computes these gradients, which are complete only after the weights'
-  // gradients.
+  // the input's gradient also computes the gradients of constants. These gradients are complete
+  // only after the weights' gradients.
   static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // Records that the next forward operator writes the value.
@@ -226,8 +228,8 @@ class LayerTape {
   static int LastWriter(std::span<const Recorded> list, Value value);
   // Returns a flag for each value: whether group operations of the list read or write it.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
-  // Appends the list's operations to `operations`, with the uses and waits that group operations
-  // require. Stores values that have no location yet in new buffers of `work`. Defined in
+  // Appends the list's operations to `operations`. Sets Operation::uses and Operation::waits for
+  // group operations. Stores values that have no location yet in new buffers of `work`. Defined in
   // layer_tape_placing.cc.
   class Placement;
   void Place(std::span<const Recorded> list, const Places& place,
@@ -235,14 +237,14 @@ class LayerTape {
   // Adds waits between kernels of the two lanes to `operations`, which has the operations of
   // `list`. Gradient contributions of the second lane are complete at the list's last kernel.
   static void JoinLanes(std::span<const Recorded> list, std::vector<Operation>& operations);
-  // Adds write uses for values that kernels write before backward and that collectives of backward
-  // communicate.
+  // If a kernel before backward writes a value that a collective of backward communicates, adds a
+  // write use to the kernel.
   void SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
                                    std::span<const Operation> backward,
                                    std::vector<Operation>& operations) const;
   // Returns the bytes of each `counted` value that is alive at the memory peak of `list`. A value
-  // lives from its first to its last use in the list; pinned values live from the list's start or
-  // until its end.
+  // lives from its first to its last use in the list. Values in `pinned_from_start` live from the
+  // list's start. Values in `pinned_to_end` live until the list's end.
   using Counted = std::function<bool(Value)>;
   std::vector<Bytes> Peak(std::span<const Recorded> list, const Counted& counted,
                           Values pinned_from_start, Values pinned_to_end) const;
@@ -255,7 +257,7 @@ class LayerTape {
   struct Kept {
     std::vector<int> saved, recomputed;  // [value]: index among the values of this lifetime, or -1
     // Flags for each forward operator. `outcome_stays`: selective_op keeps its outputs.
-    // `runs_again`: backward recomputes it, unless `outcome_stays` is set.
+    // `runs_again`: backward recomputes the operator, unless `outcome_stays` is set.
     std::vector<char> outcome_stays, runs_again;
   };
   // Decides which forward values are saved and which are recomputed, and adds them to `work`.
@@ -305,8 +307,7 @@ class LayerTape {
     bool shared = false;
   };
   std::vector<Differentiate> differentiate_;
-  std::vector<std::pair<Value, std::size_t>> kept_for_;  // the second is the index in
-                                                         // differentiate_
+  std::vector<std::pair<Value, std::size_t>> kept_for_;  // (value, index in differentiate_)
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // module of the next operator
   bool whole_ = false;             // set until EndWhole

@@ -15,8 +15,8 @@ struct LayerVariant {
   bool experts = false;  // the feed-forward layer is a mixture of experts
   // Whether the block has full attention in a model whose other blocks have a window.
   bool full_attention = false;
-  int block_kind = -1;        // Layer::block_kind
-  bool ends_encoder = false;  // Layer::ends_encoder
+  int block_kind = -1;        // index in Architecture::kinds; -1: no kinds
+  bool ends_encoder = false;  // an encoder's last block
   // Whether this block is not recomputed, although other blocks are recomputed
   // (checkpointed_blocks).
   bool uncheckpointed = false;

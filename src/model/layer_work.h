@@ -22,8 +22,8 @@
 // Conventions:
 //   * One tensor connects two layers: the output of one is the input of the other. The tensor is an
 //     activation of the layer that reads it, because that layer's backward needs it. A sum over all
-//     layers therefore counts the tensor once. Until the reader's first kernel, the tensor is a
-//     temporary of the writer.
+//     layers therefore counts the tensor once. Before that layer's first kernel, the tensor is a
+//     temporary of the layer that computes it.
 //   * The indices of the tokens belong to the data loader. No layer's work includes these indices.
 //   * Elements have 4 bytes in fp32, otherwise 2 (for autocast, see WorkOptions::autocast). In fp8,
 //     only the GEMMs of blocks change: kernels cast their operands to one byte per element, and
@@ -33,14 +33,12 @@ namespace stepcast::model {
 
 // The shape and settings of one micro-batch on one rank.
 struct WorkOptions {
-  std::int64_t micro_batch_size = 1;  // sequences
-  std::int64_t sequence_length = 1;   // tokens of the complete sequence, even if several ranks
-                                      // divide it
+  std::int64_t micro_batch_size = 1;  // number of sequences
+  std::int64_t sequence_length = 1;   // tokens of the sequence on all ranks together
   DataType compute = DataType::kBf16;
   Checkpointing checkpointing = Checkpointing::kNone;
   RecomputedModules recomputed_modules{};  // modules that Checkpointing::kSelective recomputes
-  Share checkpointed_blocks{};             // the blocks that `checkpointing` applies to; all other
-                                           // blocks keep everything
+  Share checkpointed_blocks{};             // recomputed blocks; other blocks keep all values
   // The number of blocks under one checkpoint, which are recomputed together. Only the first of
   // these blocks keeps its input.
   std::int64_t blocks_per_checkpoint = 1;
@@ -68,8 +66,8 @@ struct WorkOptions {
   Implementation rotary = Implementation::kFused;
   Implementation activation_function = Implementation::kEager;
   // Whether grouped keys and values are copied so that every query head has separate keys and
-  // values, even if the attention kernel does not need this. True for repeat_kv of Meta's Llama,
-  // torchtitan and Hugging Face.
+  // values, even if the attention kernel does not require copies. True for repeat_kv of Meta's
+  // Llama, torchtitan and Hugging Face.
   bool repeat_kv = false;
   // Whether kernels copy queries, keys, values and the output, because the attention core requires
   // another order in memory. Backward keeps the copies. Not needed if a micro-batch is one
@@ -94,9 +92,9 @@ struct WorkOptions {
   // Whether parameters are FP32 under torch.autocast: embeddings, residuals and norms are FP32, and
   // every GEMM casts its input.
   bool autocast = false;
-  // Whether weights are cast to 8 or 4 bits for every micro-batch: forward gathers the weights
-  // again, or layers do not know that the weights are unchanged. False for Megatron-LM, which tells
-  // its layers (`is_first_microbatch`).
+  // Whether weights are cast to 8 or 4 bits for every micro-batch. True if forward gathers the
+  // weights again, or if layers do not know that the weights are unchanged. False for Megatron-LM,
+  // which informs its layers (`is_first_microbatch`).
   bool casts_weights = true;
   // Tensor parallelism divides heads, hidden units and vocabulary among `tensor` ranks (Shoeybi et
   // al. 2019, arXiv 1909.08053). With `sequence_parallel`, the tokens between these regions are

@@ -23,7 +23,7 @@ enum class OutputGate : std::uint8_t {
 
 // The gated delta rule (Yang et al. 2024, arXiv 2412.06464). Each value head has a state of `key` x
 // `value` numbers. For each token, the state decays, and the token's value replaces the value
-// stored at the token's key. value_heads / key_heads value heads share one key head.
+// stored at the token's key. Each key head belongs to value_heads / key_heads value heads.
 struct DeltaRule {
   std::int64_t key_heads = 0, value_heads = 0;
   std::int64_t key = 0, value = 0;  // size of a head
@@ -33,8 +33,7 @@ struct DeltaRule {
   // has one number per head.
   bool by_channel = false;
   std::int64_t decay_rank = 0;
-  std::int64_t gate_rank = 0;  // rank of the linear layer that computes the output gate; 0: full
-                               // rank
+  std::int64_t gate_rank = 0;  // rank of the output gate's linear layer; 0: full rank
   std::int64_t chunk = 64;     // tokens that a kernel processes at once
 
   constexpr std::int64_t keys() const { return key_heads * key; }
@@ -65,15 +64,14 @@ struct StateSpace {
 struct Indexer {
   std::int64_t heads = 0, head = 0;
   std::int64_t top = 0;    // keys per query; 0: no indexer
-  std::int64_t block = 1;  // keys that are chosen together
+  std::int64_t block = 1;  // number of keys that are chosen together
   // Whether the layer reuses the keys that the nearest earlier indexer chose.
   bool shared = false;
   // Whether training runs the indexer. False: attention reads all keys, and the indexer's weights
   // are not used.
   bool runs = true;
-  bool from_query_rank = true;  // its queries are computed from latent attention's query vector
-  bool weighs_heads = true;     // a linear layer of the input computes the weights of the heads'
-                                // scores
+  bool from_query_rank = true;  // queries are computed from latent attention's query vector
+  bool weighs_heads = true;     // a linear layer of the input computes the weights of heads
 
   constexpr bool exists() const { return top > 0; }
   constexpr bool chooses() const { return exists() && runs; }
@@ -104,8 +102,7 @@ struct SharedKeyValue {
   // heads to `output_rank` numbers.
   std::int64_t output_groups = 0, output_rank = 0;
   std::int64_t compressed = 0;  // tokens per compressed vector; 0: no compressed vectors
-  std::int64_t overlap = 1;     // a compressed vector is computed from `overlap` x `compressed`
-                                // tokens
+  std::int64_t overlap = 1;     // inputs of a compressed vector: overlap x compressed tokens
 
   constexpr bool exists() const { return query_rank > 0; }
   friend bool operator==(const SharedKeyValue&, const SharedKeyValue&) = default;

@@ -14,7 +14,7 @@
 // are sent to the ranks of these experts. Grouped GEMMs run each expert on its rows. The rows are
 // then sent back and summed. Order, kernels and kept values follow Megatron-Core
 // (megatron/core/transformer/moe @ d98e8a64ddf3: moe_layer.py, router.py, token_dispatcher.py,
-// experts.py), or as WorkOptions::experts selects, torchtitan (torchtitan/models/common/moe @
+// experts.py), or, as WorkOptions::experts selects, torchtitan (torchtitan/models/common/moe @
 // b5bcd76c6), transformers (transformers_mixture.cc) or DeepSpeed (deepspeed_mixture.cc).
 //
 // A rank has n tokens, with k experts per token, and E / ranks of the E experts. Each expert has
@@ -61,15 +61,15 @@ class MixtureOperators {
   // Returns the fraction of the tokens' rows that experts do not drop.
   double kept() const { return std::min(options_.load, 1.0); }
   // `rows_of_tokens`: rows of the rank's own tokens. `sent_rows`: these rows, without dropped rows
-  // and with the empty rows that pad experts. `received_rows`: rows that the ranks with parts of
-  // this rank's experts receive.
+  // and with the empty rows that pad experts. `received_rows`: rows received by all ranks that have
+  // parts of this rank's experts.
   std::int64_t rows_of_tokens() const { return tokens_ * experts_.per_token; }
   std::int64_t sent_rows() const;
   std::int64_t received_rows() const;
   // Returns the number of rows in an exchange with equal parts: the larger of `sent_rows` and
   // `received_rows`, rounded up to a multiple of the ranks.
   std::int64_t exchanged_rows() const;
-  double share_of_model() const;  // fraction of the computed rows that model FLOPs count
+  double share_of_model() const;  // fraction of the computed rows that model FLOPs include
   Bytes RowBytes(std::int64_t rows) const;
   Bytes WeightBytes(std::int64_t rows) const;
   Kernel Small(std::string_view name, Bytes read, Bytes written) const;
@@ -165,8 +165,8 @@ class MixtureOperators {
     Value weights = -1, mask = -1;
   };
   SlotTables ChooseSlots(Value logits);
-  // Returns the GEMM of a matrix and a table of tokens by slots. Model FLOPs do not include this
-  // GEMM.
+  // Returns the GEMM of a matrix and a table with one row per token and one column per slot. Model
+  // FLOPs do not include this GEMM.
   Kernel TableProduct(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k,
                       ProductLayout layout) const;
   Value FillSlots(const Operand& x, Value mask);
@@ -182,15 +182,15 @@ class MixtureOperators {
   void UnweighRows(Value rows, Value in_fp32, Value weights);
   void RunBeside(const std::function<void()>& operators);
 
-  // Divides `from` equally among the ranks, and sends each other rank its part. Returns the part
-  // that this rank keeps, and the received parts. `first` selects the loads of the exchange.
+  // Divides `from` equally among the ranks, and sends each of the other ranks one part. Returns the
+  // part that this rank keeps, and the received parts. `first` selects the loads of the exchange.
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, AllToAllLoads::First first);
   // The ranks and the settings of an exchange.
   struct Reach {
     parallel::AxisSet axes;  // the axes of the ranks that exchange
     std::int64_t ranks = 1;
-    std::optional<int> multiprocessors{};  // that the exchange occupies; not set: the default
+    std::optional<int> multiprocessors{};  // occupied by the exchange; not set: the default
     std::optional<DataType> type{};  // type of sent elements; not set: the type of activations
     AllToAllLoads loads{};
   };
@@ -207,14 +207,14 @@ class MixtureOperators {
   Reach nodes() const;
   Reach neighbours() const;
   std::optional<int> dispatch_multiprocessors() const;
-  // Runs the exchanges between nodes and within nodes of the data that the kernel `lay_out`
-  // prepares. Returns the received pieces. `dispatches`: rows are sent to experts, in 8 bits if
+  // Exchanges the data that the kernel `lay_out` prepares, between nodes and within nodes. Returns
+  // the received pieces. `dispatches`: rows are sent to experts, in 8 bits if
   // ExpertParallel::dispatches_fp8 is set.
   std::vector<LayerTape::Piece> ExchangeOnce(bool forward, std::string_view name,
                                              const Kernel& lay_out,
                                              const std::vector<LayerTape::Piece>& reads,
                                              bool dispatches = false);
-  // Returns the bytes of the rows of `tokens` tokens that are sent to experts.
+  // Returns the bytes that are sent to experts for `tokens` tokens.
   Bytes DispatchedBytes(std::int64_t tokens) const;
   // Casts rows to 8 bits if they are sent in 8 bits. Returns the value to send.
   Value CastForDispatch(bool forward, Value rows);

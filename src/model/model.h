@@ -59,8 +59,8 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
                               std::span<const int> begins = {}, std::span<const int> stages = {});
 
-// Returns LayerList::optimizer_step. Zero for an architecture, whose optimizer kernels src/cost
-// prices.
+// Returns LayerList::optimizer_step. Zero for an architecture: src/cost computes the time of its
+// optimizer kernels.
 Time GivenOptimizerStep(const Model& model);
 
 }  // namespace stepcast::model

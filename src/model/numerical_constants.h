@@ -5,7 +5,8 @@
 #include <optional>
 
 // The numerical constants of a model's kernels. Generated training programs contain these
-// constants. Forecasts do not use them, because they affect neither time nor memory.
+// constants. Forecasts do not use these constants, because the constants affect neither time nor
+// memory.
 namespace stepcast::model {
 
 // How rotary positions are extended beyond the sequence length of pretraining. The rules are the

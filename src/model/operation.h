@@ -66,10 +66,10 @@ struct ValueUse {
   friend bool operator==(const ValueUse&, const ValueUse&) = default;
 };
 
-// A collective among the ranks along `axes` of the grid. kSendRecv: each rank sends to the rank
-// `distance` positions further in the group. kAllToAll: each rank sends its i-th source part to the
-// rank i + 1 positions further, and keeps its last part. Each rank receives its i-th target part
-// from the rank i + 1 positions back.
+// A collective among the ranks along `axes` of the grid. With kSendRecv, each rank sends to the
+// rank `distance` positions further in the group. With kAllToAll, each rank sends its i-th source
+// part to the rank i + 1 positions further, and keeps its last part. Each rank receives its i-th
+// target part from the rank i + 1 positions back.
 struct GroupOperation {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axes;
@@ -79,7 +79,7 @@ struct GroupOperation {
   Bytes bytes{};  // size, as in program::Collective
   DataType type = DataType::kBf16;
   AllToAllLoads loads{};        // kAllToAll
-  ValueUse source{}, target{};  // equal: the collective runs in place
+  ValueUse source{}, target{};  // if equal, the collective runs in place
   friend bool operator==(const GroupOperation&, const GroupOperation&) = default;
 };
 
@@ -88,23 +88,21 @@ struct Operation {
   Kernel kernel;  // used only if `group` is not set
   std::optional<GroupOperation> group;
   // `begins`: the values that begin to live at the operation, in allocation order. `ends`: the
-  // communicated values that no longer live after it. All other values live until the end of a
-  // pass.
+  // communicated values that end at the operation. All other values live until the end of a pass.
   std::vector<ValueId> begins{}, ends{};
-  // The positions in Layer::tensors of the parameters of the operation's module. Empty if the
+  // The parameters of the operation's module, as positions in Layer::tensors. Empty if the
   // operation is outside modules with parameters.
   std::vector<int> parameters{};
   // For backward: the parameters, as positions in Layer::tensors, for which this layer's gradient
   // is complete after the operation.
   std::vector<int> gradients{};
-  // For a kernel: the values that it uses and that group operations of the same list also read or
-  // write.
+  // For a kernel: the kernel's values that group operations of the same list also read or write.
   std::vector<ValueUse> uses{};
   // The earlier operations of the list for which this operation waits: group operations and kernels
   // of another lane.
   std::vector<int> waits{};
-  // The index of an operation that copies data to the host, for which the host waits before it
-  // issues this operation. kNoWait: the host does not wait.
+  // Before the host issues this operation, the host waits for an earlier operation that copies data
+  // to the host. This is the index of the earlier operation. kNoWait: the host does not wait.
   static constexpr int kNoWait = -1;
   int host_waits_for = kNoWait;
   // Whether this is a weight-gradient GEMM that was delayed
@@ -125,8 +123,8 @@ bool ExchangesRows(const Operation& operation);
 std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations);
 
 // Returns the uses of communicated values that outlive the list in which they begin. The first
-// kernel after the list reads and frees these values. A use has the form in which the collective
-// wrote the value.
+// kernel after the list reads and frees these values. A use has the range, parts and type with
+// which the collective wrote the value.
 std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations);
 
 }  // namespace stepcast::model

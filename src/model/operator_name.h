@@ -16,8 +16,8 @@ inline std::string Joined(std::string_view module, std::string_view suffix) {
 }
 
 // Returns `a` times `b`, but at most `most`. The score matrix of a long sequence can have more
-// elements than 64 bits can represent; the exact size does not matter, because such a matrix fits
-// on no device.
+// elements than 64 bits can represent. The exact size of such a matrix does not matter, because the
+// matrix fits on no device.
 inline std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return most;

@@ -28,8 +28,8 @@ class ParameterList {
     AddCopied(module, {out, in});
     AddCopied(module, {out}, Of::kBias);
   }
-  // Adds a parameter that every rank has in full and applies to its part of the tokens, or to all
-  // tokens before the divided layers.
+  // Adds a parameter that every rank has in full. Each rank applies the parameter to its part of
+  // the tokens or, before the divided layers, to all tokens.
   void AddWhole(std::string_view module, Shape shape, Of of = Of::kWeight, bool direct = false) {
     Add(module, of, std::move(shape), {}, true, direct);
   }

@@ -44,7 +44,7 @@ constexpr bool DropsOutput(Module module) {
 struct RecomputedModules {
   bool core_attn = true, mlp = false, layernorm = false, moe = false, moe_act = false;
   bool mla_up_proj = false;
-  bool further_block = false;  // multi-token-prediction blocks; has no name
+  bool further_block = false;  // blocks of multi-token prediction; this flag has no name
   bool Has(Module module) const {
     return (module == Module::kAttentionCore && core_attn) ||
            (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm) ||
@@ -139,7 +139,7 @@ constexpr bool MakesLogits(Loss loss) { return loss == Loss::kChunked || loss ==
 //     rotary positions of Meta and torchtitan. SiLU and the multiplication after it are separate
 //     kernels.
 //   kCompiled: torch.compile's kernels: one forward kernel, which includes the sum before the norm,
-//     and one backward kernel. Also flash-attn's dropout_add_layer_norm.
+//     and one backward kernel. flash-attn's dropout_add_layer_norm also belongs here.
 //   kApex, kTransformerEngine: one kernel. The gradients of a norm's weights are summed first
 //     within parts of the tokens and then over the parts, so the sum is memory-bound. In PyTorch's
 //     layer norm, one thread block instead sums 32 columns over all tokens.
@@ -170,7 +170,7 @@ constexpr bool IsUnfused(Implementation implementation) {
 //   kAsync: PyTorch's asynchronous tensor parallelism (torch/distributed/_symmetric_memory). A GEMM
 //     has one piece per rank, and copy engines send each piece directly to its destination.
 enum class TensorOverlap : std::uint8_t { kNone, kUserBuffers, kAsync };
-// The number of pieces of a GEMM whose result user buffers reduce-scatter. A rank's number of
+// For user buffers: the number of pieces of a GEMM before a reduce-scatter. A rank's number of
 // tokens must be divisible by this number.
 inline constexpr int kPiecesOfUserBuffers = 4;
 // The number of streams that alternately run the pieces of a GEMM, for user buffers and for

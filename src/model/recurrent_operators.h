@@ -26,8 +26,8 @@
 //     (estimated)
 //
 // Tensor parallelism divides heads and groups. With context parallelism, an all-to-all after the
-// first GEMM gives each rank all tokens of some heads, so that it scans complete sequences. Another
-// all-to-all before the last GEMM reverses the exchange.
+// first GEMM gives each rank all tokens of some heads, so that each rank scans complete sequences.
+// Another all-to-all before the last GEMM reverses the exchange.
 namespace stepcast::model {
 
 class RecurrentOperators {
@@ -49,7 +49,7 @@ class RecurrentOperators {
 
   // Returns the number of ranks among which heads are divided.
   std::int64_t parts() const;
-  // Returns the number of a GEMM's `all` columns that this rank has.
+  // Returns how many of a GEMM's `all` columns are on this rank.
   std::int64_t Columns(std::int64_t all) const;
   LinearModule Module(std::string_view name, std::int64_t out, bool part = false) const;
   // With context parallelism: ToHeads exchanges some tokens of all heads for all tokens of some

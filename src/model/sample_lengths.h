@@ -16,8 +16,8 @@ using SampleLengths = std::vector<SampleLength>;  // in ascending order; no leng
 
 // Returns the length in tokens of an average sample.
 double MeanLength(const SampleLengths& lengths);
-// Returns the average over all tokens of the length of the token's sample, in tokens. Samples of
-// this equal length would have the same number of token pairs.
+// Returns the average over all tokens of the length of the token's sample, in tokens. If all
+// samples had this length, the number of token pairs would be the same.
 double MeanLengthOfTokens(const SampleLengths& lengths);
 
 }  // namespace stepcast::model

@@ -12,9 +12,10 @@
 #include "src/model/layer_operators.h"
 
 // Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
-// query attends to a window of tokens and to vectors that each represent several tokens: to all of
-// them, or to those that an indexer chooses. The rotation of the output's rotated part is reversed.
-// With tensor parallelism, every rank has the full vectors and some of the heads.
+// query attends to a window of tokens and to vectors that each represent several tokens. If there
+// is an indexer, the indexer chooses these vectors. Otherwise, a query attends to all of them. The
+// rotation of the output's rotated part is reversed. With tensor parallelism, every rank has the
+// full vectors and some of the heads.
 namespace stepcast::model {
 
 class SharedKeyOperators {
@@ -53,7 +54,7 @@ class SharedKeyOperators {
   const Architecture& a_;
   const ModuleNames& names_;
   const Find find_;
-  std::optional<IndexerOperators> indexer_;  // backward refers to it
+  std::optional<IndexerOperators> indexer_;  // backward keeps a reference to this member
 };
 
 }  // namespace stepcast::model

@@ -20,9 +20,9 @@ std::int64_t PartOf(const Tensor& tensor, const parallel::Grids& grids,
 
 // The stages of a pipeline as models.
 
-// The layers of one pipeline stage as a separate model, with the complete model's order of tensors
-// and indices of layer works. If layers of several stages use a tied tensor, each of these stages
-// has a copy.
+// The layers of one pipeline stage as a separate model, with the complete model's order of tensors.
+// The layers refer to layer works by the complete model's indices. If layers of several stages use
+// a tied tensor, each of these stages has a copy.
 struct StageModel {
   Model model;
   std::vector<int> layers;   // [layer of `model`]: index in the complete model
@@ -48,7 +48,7 @@ std::vector<int> ChunkLayers(const Model& whole, std::span<const std::int64_t> b
 struct ActiveParameters {
   std::int64_t all = 0;
   // The number of these parameters without the input embedding, of which a token uses only one row.
-  // An embedding that is also the head is included.
+  // The number includes an embedding tensor that the head shares.
   std::int64_t without_input_embedding = 0;
 };
 ActiveParameters ActiveParametersOf(const Model& model);

@@ -23,14 +23,14 @@ struct Tower {
   // two linear layers.
   std::int64_t merged = 1;
   std::int64_t merge_hidden = 0;  // width between the two linear layers
-  std::int64_t mergers = 1;       // one for the decoder's input; all others for its first layers
+  std::int64_t mergers = 1;       // first merger: decoder input; others: first decoder layers
   // The number of mergers whose norm spans all merged patches instead of each patch.
   std::int64_t joined_norms = 0;
   std::int64_t patches = 0;      // number of patches in all images of a sequence
   std::int64_t image = 0;        // patches of one image; attention stays within an image
-  std::int64_t window = 0;       // patches of the window of most layers; 0: no window
-  std::int64_t full_layers = 0;  // number of `layers` that attend to the full image
-  bool frozen = false;           // the tower is not trained and keeps nothing
+  std::int64_t window = 0;       // patches per window in most layers; 0: no window
+  std::int64_t full_layers = 0;  // number of layers that attend to the full image
+  bool frozen = false;           // the tower is not trained and keeps no values
 
   friend bool operator==(const Tower&, const Tower&) = default;
 };

@@ -12,7 +12,7 @@ namespace stepcast::model {
 
 // The work of a tower: its layers, its mergers, and the replacement of word rows. Each module has
 // one tensor for all layers, whose gradient is complete after the first layer's backward. A frozen
-// tower runs only forward and keeps nothing. All arguments and the object must outlive the tape's
+// tower runs only forward and keeps no values. All arguments and the object must outlive the tape's
 // Finish.
 class TowerWork {
  public:
@@ -23,8 +23,8 @@ class TowerWork {
   Operand Run();
 
  private:
-  // Returns the options of a tower in which patches attend within groups of `length` patches. 0:
-  // within the sequence.
+  // Returns the options of a tower in which patches attend within groups of `length` patches. If
+  // `length` is 0, patches attend within the sequence.
   static WorkOptions OptionsOf(const Tower& tower, WorkOptions options, std::int64_t length);
   Operand Rows();
   // Returns the positions of a module's parameters. `completes`: the module's gradient is complete

@@ -24,11 +24,11 @@ struct ModuleParameter {
   enum class Of : std::uint8_t { kWeight, kBias, kLoraA, kLoraB } of = Of::kWeight;
   std::vector<std::int64_t> shape;
   std::vector<Split> splits{};
-  bool sequence_parallel = false;  // see Tensor
+  bool sequence_parallel = false;  // as in Tensor::sequence_parallel
   bool frozen = false;
   ParameterGroup group = ParameterGroup::kDense;
   bool direct = false;  // the module's only parameter; its name is the module's name
-  int further = 0;      // its module of multi-token prediction, counted from 1; 0: none
+  int further = 0;      // number of the multi-token-prediction module, from 1; 0: none
 };
 
 // EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in

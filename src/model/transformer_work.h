@@ -7,8 +7,8 @@
 
 namespace stepcast::model {
 
-// The kernels of a transformer's distinct layers in one micro-batch, one entry for each of
-// VariantsOf (layer_variant.h): the embedding, the most frequent block, the head, and further
+// The kernels of a transformer's distinct layers in one micro-batch. There is one entry per result
+// of VariantsOf (layer_variant.h): the embedding, the most frequent block, the head, and further
 // blocks. Positions in Operation::gradients follow transformer_tensors.h. Only blocks are
 // recomputed. A block keeps these bytes per token (e: element size, 2 in 16 bits):
 //

@@ -50,14 +50,14 @@ PowerSgd Complete(const PowerSgdRequest& request);
 bool Compresses(const PowerSgd& settings, std::int64_t rows, std::int64_t columns);
 
 // The state of a unit's full parameters after its forward:
-//   true: they are freed, and gathered again for backward.
-//   false: they stay in memory.
-//   k: they are resharded over groups of k ranks.
+//   true: the parameters are freed, and gathered again for backward.
+//   false: the parameters stay in memory.
+//   k: the parameters are resharded over groups of k ranks.
 using ReshardAfterForward = std::variant<bool, std::int64_t>;
 
 // When FSDP1 gathers the unit that backward needs next:
 //   kPre: before the current unit's gradients are computed.
-//   kPost: after they are computed.
+//   kPost: after the current unit's gradients are computed.
 //   kNone: only when the unit is needed.
 enum class BackwardPrefetch : std::uint8_t { kPre, kPost, kNone };
 inline constexpr const char* kBackwardPrefetchNames[] = {"pre", "post", "none"};
@@ -92,8 +92,8 @@ struct DataParallel {
   int zero_stage = 0;
   Framework framework = Framework::kReference;
   bool overlap = true;
-  // The size of a bucket, which has one collective. 0 B: one collective per tensor. Not set: the
-  // framework has no buckets. Not set with `reference`: one bucket per unit at stage 3, and one
+  // The size of a bucket. Each bucket has one collective. 0 B: one collective per tensor. Not set:
+  // the framework has no buckets. Not set with `reference`: one bucket per unit at stage 3, and one
   // bucket for all gradients at other stages.
   std::optional<Bytes> bucket_size;
   std::optional<Bytes> first_bucket_size;
@@ -106,7 +106,7 @@ struct DataParallel {
   // The number of ranks that share one copy of the states: the data-parallel degree, or fewer with
   // hybrid sharding.
   std::int64_t shard_group_size = 0;
-  bool overlap_param_gather = false;  // megatron, stage 1: gathers overlap the next forward
+  bool overlap_param_gather = false;  // megatron, stage 1: gathering overlaps with the next forward
   // Whether all pipeline stages start gradient reductions, and parameter gathers, at the same time.
   // Only with megatron and a pipeline.
   bool align_grad_reduce = true, align_param_gather = false;

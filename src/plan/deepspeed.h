@@ -22,7 +22,7 @@ struct DeepSpeed {
   // At stages 1 and 2: whether consecutive tensors have different owners.
   bool round_robin_gradients = false;
   // The settings below apply only to stage 3.
-  std::int64_t prefetch_bucket_size = 50'000'000;      // most elements to gather ahead
+  std::int64_t prefetch_bucket_size = 50'000'000;      // largest number of elements to gather ahead
   std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size remain gathered
   // The largest number of gathered elements at which the framework still gathers ahead.
   std::int64_t max_live_parameters = 1'000'000'000;
@@ -30,7 +30,7 @@ struct DeepSpeed {
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group_size = 1'000'000'000;  // elements of a rank per optimizer kernel
   // The settings below belong to ZeRO++ (Wang et al. 2023, arXiv 2306.10209).
-  std::int64_t hpz_partition_size = 1;  // ranks that share a secondary copy; 1: no secondary copy
+  std::int64_t hpz_partition_size = 1;  // number of ranks per secondary copy; 1: no secondary copy
   bool quantized_weights = false;
   bool quantized_gradients = false;
   // Settings of ZeRO-Offload and ZeRO-Infinity. offload_optimizer: where the optimizer's states are

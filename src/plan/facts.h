@@ -27,11 +27,11 @@ struct Facts {
   std::optional<std::int64_t> layers;      // number of layers of the model
   std::optional<std::int64_t> blocks;      // number of blocks, which a pipeline divides
   bool has_ends = true;                    // the model has an embedding and a head
-  std::int64_t of_block = 0, of_head = 0;  // numbers of weights (ModelBlocks); 0: unknown
+  std::int64_t of_block = 0, of_head = 0;  // weights of a block and of the head; 0: unknown
   bool tied_embeddings = false;            // the last stage also uses the embedding's tensor
   std::optional<bool> encoder;        // the model is an encoder, whose head predicts masked tokens
   bool norms_behind = false;          // blocks begin with a GEMM, not with a norm
-  std::int64_t attention_window = 0;  // most tokens that a token attends to; 0: all previous tokens
+  std::int64_t attention_window = 0;  // number of tokens that a token attends to; 0: all previous
   bool attention_sinks = false;       // attention has sinks
   // A dimension that tensor parallelism divides, such as "num_attention_heads". `divided` is empty
   // if the dimensions are unknown.

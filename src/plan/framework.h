@@ -60,7 +60,7 @@ struct FrameworkTraits {
   // SwiGLU (Megatron-LM's linear_qkv and linear_fc1, nanotron's qkv_proj and gate_up_proj).
   bool fuses_products = false;
   // Whether a pipeline stage waits for its input before it continues, and sends its output as soon
-  // as it is ready.
+  // as the output is ready.
   bool blocking_messages = false;
   // Whether the framework uses the layer norm of Apex or Transformer Engine, and a loss that
   // overwrites its logits.

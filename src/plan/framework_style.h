@@ -16,8 +16,8 @@ namespace stepcast::plan {
 
 // How a pipeline's passes and messages are executed (lowering/stage_messages.h).
 enum class PipelineEngine : std::uint8_t {
-  kBatches,    // sends and receives run in batches, between passes or overlapped with passes
-  kTorch,      // torch.distributed.pipelining: sends overlap passes, and the host does not wait
+  kBatches,    // batches of sends and receives run between passes or overlap with passes
+  kTorch,      // torch.distributed.pipelining: sending overlaps with passes; the host does not wait
   kDeepSpeed,  // deepspeed/runtime/pipe: one message at a time; divided messages are gathered
 };
 
@@ -43,7 +43,7 @@ enum class GradientStore : std::uint8_t {
   kMainBuffers,     // permanent buffers of type training.gradient_dtype
   kUnitsAsWritten,  // full gradients of a unit, in the type that backward writes
   kUnitsAsReduced,  // full gradients of a unit, in the type that collectives reduce
-  kPartitions,      // partitioned at ZeRO stages 1 to 3
+  kPartitions,      // partitioned gradients at ZeRO stages 1 to 3
   kAccumulators,    // FP32 accumulators in addition to the parameters' gradients
 };
 

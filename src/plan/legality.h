@@ -13,9 +13,9 @@
 namespace stepcast::plan {
 
 // Upper limits of a plan. With these limits, numbers of operations and bytes fit in 64 bits, and
-// step programs fit in memory. In order: tokens per micro-batch, pairs of tokens that attend to
-// each other per micro-batch and context-parallel rank, micro-batches per step, passes over the
-// model's layers, and passes over its tensors.
+// step programs fit in memory. In order: tokens per micro-batch, query-key pairs per micro-batch
+// and context-parallel rank, micro-batches per step, passes over the model's layers, and passes
+// over its tensors.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMostTokenPairs = std::int64_t{1} << 44;
 inline constexpr std::int64_t kMostMicroBatches = 2048;

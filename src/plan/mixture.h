@@ -31,7 +31,8 @@ struct Mixture {
   std::int64_t min_capacity = 4;
   // `overlap_communication`: the forward of one micro-batch alternates with the backward of
   // another, so that exchanges of one pass overlap kernels of the other (parallel::Combined).
-  // `delay_weight_gradients`: weight gradients run after exchanges that do not need them.
+  // `delay_weight_gradients`: weight gradients are computed after exchanges that do not depend on
+  // these gradients.
   bool overlap_communication = false;
   bool delay_weight_gradients = false;
   // Whether shared experts run on a separate stream while ranks exchange rows.

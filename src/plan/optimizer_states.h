@@ -43,9 +43,9 @@ bool HasShortMoments(const Plan& plan, const OptimizerTensor& tensor);
 // values. In torchao, each moment also has a table of 256 FP32 values.
 Bytes MomentBytes(const Plan& plan, const OptimizerTensor& tensor);
 
-// Return the size of the moments and master weights of one tensor, or of the complete parameters
-// with these indices. The overload for complete parameters supports every optimizer. A rank that
-// shards these parameters has at least its fraction of the size.
+// These functions return the size of the moments and master weights of one tensor, or of the
+// complete parameters with these indices. The overload for complete parameters supports every
+// optimizer. A rank that shards these parameters has at least its fraction of the size.
 Bytes OptimizerStateBytes(const Plan& plan, const OptimizerTensor& tensor);
 Bytes OptimizerStateBytes(const Plan& plan, const model::Model& model,
                           std::span<const int> parameters);

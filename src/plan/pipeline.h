@@ -13,8 +13,8 @@ namespace stepcast::plan {
 bool RunsListedActions(const Plan& plan);
 
 // Returns the passes of each stage of the plan's pipeline in one step, in order. Without a
-// pipeline, one stage runs all micro-batches in sequence. With fsdp2, the schedule also has the
-// gathers and frees of a chunk's parameters, and the reduction of its gradients.
+// pipeline, one stage runs all micro-batches in sequence. With fsdp2, the schedule also has actions
+// that gather and free a chunk's parameters, and that reduce the chunk's gradients.
 parallel::PipelineSchedule ScheduleOf(const Plan& plan);
 
 // Returns the stage of each chunk, which model::WorkOfLayers needs if only a part of the blocks is

@@ -30,7 +30,7 @@ class RankLabels {
   std::size_t Of(int rank) const { return static_cast<std::size_t>(across_.Index(rank)); }
   // Returns the number of ranks of each label.
   int ranks_of_each() const { return across_.groups(); }
-  // FirstRank returns the lowest rank of this label. Ranks returns all ranks of this label in
+  // FirstRank returns the lowest rank of this label. `Ranks` returns all ranks of this label in
   // ascending order.
   int FirstRank(std::size_t label) const { return first_ranks_[label]; }
   std::vector<int> Ranks(std::size_t label) const;
@@ -59,18 +59,18 @@ struct GroupAxes {
 };
 GroupAxes AxesOf(model::ParameterGroup group);
 
-// Returns whether experts' weights have a separate grid: some ranks have different experts, or
-// different parts of experts, but the same other tensors. If false, experts are sharded and reduced
-// with all other tensors.
+// Returns whether experts' weights have a separate grid. True if some ranks have equal parts of all
+// other tensors, but different experts or different parts of experts. If false, experts are sharded
+// and reduced with all other tensors.
 bool HasExpertGroup(const Plan& plan);
 
 // Returns the index of the part of a batch on which the rank trains. Tensor-parallel ranks have the
 // same samples; context-parallel ranks have different tokens.
 std::int64_t BatchPartOf(const Plan& plan, int rank);
 
-// With sequence parallelism: returns when tensor-parallel ranks sum the gradients of parameters
-// that each rank applies to a part of the tokens. True: once per step, before the optimizer step
-// (Megatron-LM). False: in each layer's backward.
+// With sequence parallelism, tensor-parallel ranks sum the gradients of parameters that each rank
+// applies to a part of the tokens. True: once per step, before the optimizer step (Megatron-LM).
+// False: in each layer's backward.
 bool AddsUpPartsOfTokens(const Plan& plan);
 
 // Returns the rank's pipeline stage.

@@ -39,9 +39,9 @@ RequestedSchedule ScheduleOf(const Request& request);
 // The name of interleaved 1F1B, in which a stage runs a group of micro-batches through each of its
 // chunks in turn.
 inline constexpr const char* kInterleaved = "interleaved_1f1b";
-// Returns the number of micro-batches per group (parallel/pipeline_schedule.h): the requested
-// number, or by default the number of stages P. torch.distributed.pipelining divides the M
-// micro-batches of a step (`micro_batches`) into max(1, floor(M / P)) groups of equal size.
+// Returns the number of micro-batches per group (parallel/pipeline_schedule.h). The default is the
+// number of stages P. torch.distributed.pipelining divides the M micro-batches of a step
+// (`micro_batches`) into max(1, floor(M / P)) groups of equal size.
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches);
 
 // The parts of a model that a pipeline divides among its stages.
@@ -53,7 +53,7 @@ struct ModelBlocks {
   std::int64_t of_block = 0, of_head = 0;
   bool mixture = false;  // blocks have experts
   // The number of expert groups of a mixture, and the number of groups that the router chooses for
-  // a token (model::Experts). 0 if the router does not choose groups.
+  // a token (model::Experts). 0: the router does not choose groups.
   std::int64_t expert_groups = 0, groups_per_token = 0;
   // Features that not every attention kernel supports. `attention_sinks`: each head has a sink.
   // `narrow_values`: a head's values and keys differ in size. `attention_chunks`: tokens attend

@@ -98,8 +98,8 @@ struct Setting {
   const char* key;  // "bucket_size"
   SettingType<Given, Kept> type;
   bool required = false;
-  // Whether the setting defines the job rather than its execution. A search does not vary such
-  // settings, nor required settings, because plans for different jobs cannot be compared.
+  // Whether the setting defines the job rather than its execution. A search varies neither such
+  // settings nor required settings, because plans for different jobs cannot be compared.
   bool of_task = false;
   // This member has no default because gcc 12 fails on a default of this type in a template.
   SettingUses uses;
@@ -116,7 +116,7 @@ struct Setting {
   // with framework reference". Empty: the setting has an effect. Null: the setting has an effect in
   // every plan of its frameworks.
   std::string_view (*idle)(const Plan& plan) = nullptr;
-  // Returns whether the resolved scenario contains the setting. Null: yes, if the setting has an
+  // Returns whether the resolved scenario contains the setting. Null: true if the setting has an
   // effect.
   bool (*shown)(const Kept& kept) = nullptr;
   // The corresponding setting of other frameworks, in the same section. Empty: no such setting.

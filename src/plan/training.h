@@ -36,7 +36,7 @@ const char* Name(CheckpointMode mode);  // "sync"
 // The mapping `training.checkpoint_saving`. The forecast step includes the average cost of saving
 // per step.
 struct CheckpointSaving {
-  std::int64_t every = 1000;  // steps
+  std::int64_t every = 1000;  // interval in steps
   CheckpointMode mode = CheckpointMode::kSync;
   Bandwidth bandwidth;  // bandwidth from a node to its storage
   friend bool operator==(const CheckpointSaving&, const CheckpointSaving&) = default;
@@ -133,32 +133,32 @@ struct Training {
   DataType optimizer_state_dtype = DataType::kFp32;     // type of the moments
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
-  bool optimizer_in_backward = false;  // lowering/model_state.h
+  bool optimizer_in_backward = false;  // backward updates each parameter immediately
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
   model::RecomputedModules recompute_modules{};  // modules for selective recomputation
-  model::Share checkpointed_blocks{};      // the blocks that activation_checkpointing applies to
-  std::int64_t blocks_per_checkpoint = 1;  // blocks under one checkpoint
-  bool activation_offload = false;         // offload activations of blocks until backward
+  model::Share checkpointed_blocks{};            // blocks with activation checkpointing
+  std::int64_t blocks_per_checkpoint = 1;        // blocks under one checkpoint
+  bool activation_offload = false;               // offload activations of blocks until backward
   model::Attention attention = model::Attention::kFlash;
-  bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
+  bool checkpoint_early_stop = false;  // recomputation ends when all needed values exist
   model::Loss loss = model::Loss::kEager;
-  std::int64_t loss_chunk = 0;  // model::WorkOptions
-  bool compile = false;         // memory-bound kernels are fused: model::WorkOptions
+  std::int64_t loss_chunk = 0;  // tokens per chunk of a chunked loss
+  bool compile = false;         // torch.compile fuses memory-bound kernels
   HostWaits host_waits = HostWaits::kNever;
   model::Implementation norm = model::Implementation::kFused;
   model::Implementation rotary = model::Implementation::kFused;
   model::Implementation activation_function = model::Implementation::kEager;
-  bool repeat_kv = false;          // model::WorkOptions
-  bool sinks_fallback = false;     // see plan.cc
-  std::int64_t masked_tokens = 0;  // model::WorkOptions
+  bool repeat_kv = false;          // copy grouped keys and values for every query head
+  bool sinks_fallback = false;     // slow kernels for attention with sinks
+  std::int64_t masked_tokens = 0;  // encoders: predicted tokens per sequence; 0: all
   // The sample lengths, if they differ from the sequence length. `document_length` specifies packed
   // samples of one length.
   std::optional<Lengths> lengths{};
   std::int64_t document_length = 0;
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
-  bool tp_only_amax_red = false;                      // megatron: lowering/passes.h
-  bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
+  bool tp_only_amax_red = false;                      // megatron: FP8 scales span tensor ranks only
+  bool async_tensor_model_parallel_allreduce = true;  // megatron: overlap with weight gradients
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: divisor of a rank's vocabulary
   model::Lora lora{};                                 // adapters; rank 0: no adapters
   // Whether torch.autocast is used: kernels compute in fewer bits than parameters have, and the
@@ -168,10 +168,10 @@ struct Training {
   // The largest norm of all gradients together. If the norm is larger, gradients are scaled down
   // before the optimizer step. Not set: no clipping.
   std::optional<double> gradient_clipping;
-  bool deterministic = false;  // lowering/step_parts.h
+  bool deterministic = false;  // only deterministic kernels
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;
-  bool step_barrier = false;   // the step time is the time of one step between barriers
+  bool step_barrier = false;   // the step time is measured between barriers
   Dispatch dispatch;           // host time of the framework's code; zero: only kernel launches
   bool dispatch_known = true;  // false: `dispatch` is unknown, and forecasts omit it
   friend bool operator==(const Training&, const Training&) = default;

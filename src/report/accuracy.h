@@ -15,8 +15,8 @@ namespace stepcast::report {
 
 // Compares forecasts of collectives with published measurements (docs/formats.md).
 
-// Returns tables by source and by size band, totals, and a list of NCCL's choices for which
-// forecast and source differ.
+// Returns tables by source and by size band, totals, and a list of NCCL's choices that the forecast
+// and the source state differently.
 std::string CollectiveAccuracyText(const validate::CollectiveAccuracy& accuracy);
 std::string CollectiveAccuracyJson(const validate::CollectiveAccuracy& accuracy);
 // Returns one CSV record per measured point.
@@ -69,7 +69,7 @@ struct RunsReport {
   std::vector<validate::SimulatedRun> runs;  // all runs of the file
   // Indices of the runs to which the correction was fitted.
   std::vector<std::size_t> learned;
-  std::vector<std::size_t> held_back;  // indices of the runs marked as check
+  std::vector<std::size_t> held_back;  // indices of the runs with split `check`
   calibrate::RunFit fit;
   std::string written;    // "mine.yaml: h100-sxm"; empty: no profile was written
   std::string unwritten;  // why no profile was written, or how to write one
@@ -77,7 +77,8 @@ struct RunsReport {
 
 // The errors of the step time by three methods: the forecast, the nearest other run, and a fit to
 // other runs. For a run to which the correction was fitted, "other runs" means runs with other
-// configurations. For a held-back run, "other runs" means all other runs.
+// configurations. For a held-back run, "other runs" means all runs to which the correction was
+// fitted.
 struct RunErrors {
   validate::AccuracyFigures forecast, nearest, learned;
 };

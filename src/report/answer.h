@@ -60,7 +60,7 @@ struct AnswerColumn {
   std::string heading;  // heading in text and on pages
   std::string key;      // key in JSON and CSV; empty: the column is only for readers
   Align align = Align::kRight;
-  bool spare = false;  // Column::spare
+  bool spare = false;  // omitted first if a text table is too wide
 
   // Returns whether text and pages show the column. Text and pages omit columns that have a key but
   // no heading.

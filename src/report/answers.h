@@ -38,13 +38,11 @@ struct FittingSettings {
 // The memory-saving settings that were tried, separately and combined.
 struct Fitting {
   std::vector<FittingSettings> settings;   // settings that make the step fit, fastest first
-  std::optional<FittingSettings> nearest;  // if `settings` is empty: the settings that lack the
-                                           // least memory
+  std::optional<FittingSettings> nearest;  // if no settings fit: the settings nearest to fitting
   Time step_time;                          // step time without these settings
-  int forecasts = 0;                       // number of settings that were forecast
+  int forecasts = 0;                       // number of steps that were forecast
   bool stopped = false;                    // the time limit ended the attempts
-  CommandWords command;                    // the command that forecasts the step; empty: no such
-                                           // command
+  CommandWords command;                    // command that forecasts the step; may be empty
 };
 
 // Returns the settings as a text table, with the commands that forecast them. Empty if none were
@@ -115,8 +113,8 @@ std::string CalibrationYaml(const calibration::Calibration& profile);
 // same name, including the comments directly before it, or is appended at the end.
 std::string WithSections(const std::string& profile, const std::string& sections);
 
-// The content of a rate file, which `kernels.rates` of a profile refers to. `costs` has only GEMMs,
-// attention and power.
+// The content of a rate file. A profile names its rate file in `kernels.rates`. `costs` has only
+// GEMMs, attention and power.
 struct Rates {
   std::string name;    // name of the GPU type
   std::string source;  // source of the measurements
@@ -226,11 +224,11 @@ std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& r
 std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& report,
                        const Fitting* fitting = nullptr);
 
-// Compares a job's measured memory with its forecast. Categories that the measurement does not
-// separate share a row.
+// Compares a job's measured memory with its forecast. If the measurement combines several
+// categories, these categories share a row.
 
 struct MeasuredComparison {
-  std::string scenario;  // its name
+  std::string scenario;  // name of the scenario
   std::string file;      // the file of the measurement
   const formats::MeasuredMemory* measured = nullptr;
   const forecast::MemoryForecast* forecast = nullptr;

@@ -30,8 +30,8 @@ std::string LayerListYaml(const std::string& name, const formats::TracedStep& st
 std::string TopologyJson(const std::string& name, const topology::Cluster& cluster);
 
 // Returns a topology as a file from which scenario::LoadTopology reads the same values. `comment`
-// becomes the first lines; `sources` are the sources of the topology's values. The GPU's memory is
-// omitted, because the GPU's data sheet has it.
+// is written in the first lines; `sources` are the sources of the topology's values. The GPU's
+// memory is omitted, because the GPU's data sheet contains the memory size.
 std::string TopologyYaml(const std::string& comment, const std::string& name,
                          const std::vector<std::string>& sources,
                          const topology::NodeType& node_type,
@@ -61,8 +61,8 @@ std::string LinkLoadJson(const std::string& name, const topology::Cluster& clust
 
 // Returns a drawing with a row for each stage, a scale of slots, and a legend of the letters. If
 // the width is too small for micro-batch numbers, each slot is one column wide. If this drawing is
-// also too wide, slots of the repeating pattern in the middle are omitted, and lines below the
-// drawing list the omitted slots and the required width. The text ends in a newline.
+// also too wide, slots of the repeating pattern in the middle are omitted. Lines below the drawing
+// then list the omitted slots and the required width. The text ends in a newline.
 std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
                             const parallel::ScheduleTiming& timing, const TerminalStyle& style);
 
@@ -74,14 +74,14 @@ struct TimedSchedule {
   parallel::ScheduleTiming timing;
   std::vector<int> in_flight;  // [stage]
 
-  double bubble() const;  // the idle fraction of the time of all stages
+  double bubble() const;  // the idle fraction of the stages' total time
 };
 
 // Returns a table with one row for each stage.
 AnswerTable ScheduleStages(const TimedSchedule& timed);
 
-// Returns a drawing with one row per stage and slots from left to right, as in papers, followed by
-// a table by stage and the size of the bubble.
+// Returns a drawing with one row per stage and slots from left to right, as in papers. The size of
+// the bubble and a table with one row per stage follow.
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style);
 
 // Returns the document of `schedule --json`: {"stepcast": 1, "schedule", "micro_batches",

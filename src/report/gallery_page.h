@@ -15,13 +15,12 @@ struct GalleryStep {
   std::string page;           // file name of the forecast's page; empty: no page
   std::string machine, plan;  // "2,048 nodes of 8 x h100-96gb", "megatron, ZeRO stage 1, ..."
   std::string source;         // source of the published step
-  std::string row;            // "megatron-sc21 sc21_t1_530B": file and name of the step in
-                              // calibration/published
+  std::string row;            // "FILE NAME" of the step in calibration/published
   std::vector<std::string> stand_ins;  // differences between the simulation and the run
   Time published;
   forecast::Forecast forecast;
 
-  // Returns the relative error of the forecast of the published step.
+  // Returns the forecast's relative error for the published step.
   double error() const { return forecast.step_time / published - 1; }
 };
 

@@ -15,8 +15,8 @@ namespace stepcast::report {
 
 // The output of `stepcast calibrate`. `path` is the profile that the command wrote.
 
-// Returns the measured curves with their precision, and the start time and rate of the line fitted
-// to each curve.
+// Returns the measured curves with their precision. For the line fitted to each curve, the text
+// states the time at size zero and the rate.
 std::string CalibrationText(const std::string& path, const calibrate::Outcome& measured);
 
 // Returns the measured curves as JSON: {"stepcast": 1, "profile": path, "name", "provenance": {},
@@ -59,7 +59,8 @@ std::string ValidationText(const scenario::Scenario& scenario, const validate::E
 std::string ValidationJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within, double seconds);
 
-// Returns one HTML page with both time breakdowns, every kind of operation, and both timelines.
+// Returns one HTML page with the time breakdowns and timelines of the forecast and the execution,
+// and with every kind of operation.
 std::string ValidationPage(const scenario::Scenario& scenario, const forecast::Run& forecast,
                            const validate::Execution& execution,
                            const validate::Comparison& comparison, double within);

@@ -45,7 +45,7 @@ class ChartData {
   struct Column {
     std::string name;
     bool has_words = false;
-    std::vector<Json> values{};                            // distinct
+    std::vector<Json> values{};                            // distinct values
     std::unordered_map<std::string, std::size_t> known{};  // index of each value, by its text
     std::vector<std::size_t> rows{};                       // for each row: index in `values`
     void Add(const std::string& text, Json value);
@@ -67,14 +67,14 @@ struct ChartTip {
 
 struct Chart {
   std::string label;  // the chart's content, for screen readers
-  Json spec;          // Vega-Lite specification; its data source is "rows", and "focus" is the
-                      // focused row
+  Json spec;          // Vega-Lite specification with data source "rows"; "focus": focused row
   ChartData data;
   std::vector<ChartTip> tips;
   // The members below are only for a timeline. `window` is the timeline's start and end in ms;
   // `lanes` are ordered from top to bottom. Each row of the data is a bar, and rows are ordered by
-  // lane. The columns are `kind`, `name`, `of`, `operations`, and three times in ticks: `gap` from
-  // the end of the lane's previous bar, `length`, and `idle`, the idle time within `length`.
+  // lane. The columns are `kind`, `name`, `of`, `operations`, and three times in ticks. `gap` is
+  // the time since the end of the lane's previous bar, `length` is the bar's length, and `idle` is
+  // the idle time within `length`.
   struct TimelineLane {
     std::string name;
     std::size_t bars = 0;

@@ -8,7 +8,7 @@ namespace stepcast::report {
 std::string_view VegaScript();
 std::string_view VegaLiteScript();
 std::string_view VegaEmbedScript();
-// Returns the licenses of the three libraries and of the code that they contain.
+// Returns the licenses of the charting libraries and of the code in these libraries.
 std::string_view ChartLicences();
 
 std::string_view PageStyle();   // page.css

@@ -31,17 +31,17 @@ struct MemoryInstant {
 };
 
 // Returns a rank's memory over step `step` of the timeline, from `start` to `end`. Each change of
-// memory is shown at the time at which the compute stream reaches the change, because the host may
-// be far ahead of the device. Changes of the prologue are shown at the start of step 0. To limit
-// the result to about 2 x `most` instants, neighboring instants are merged into one instant with
-// their largest memory.
+// memory is shown when the compute stream reaches the change, because the host may be far ahead of
+// the device. Memory changes during the prologue are shown at the start of step 0. To limit the
+// result to about 2 x `most` instants, neighboring instants are merged into one instant with their
+// largest memory.
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
                                       const program::Timeline& timeline,
                                       const memory::Account& account, std::uint32_t step,
                                       Time start, Time end, std::size_t most);
 
-// Returns a chart of stacked areas, with a line for the device's capacity if it is close to the
-// peak.
+// Returns a chart of stacked areas, with a line for the device's capacity if the capacity is close
+// to the peak.
 Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
                   const forecast::MemoryForecast& memory);
 
@@ -55,10 +55,10 @@ std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run
 // stage.
 std::string SchedulePage(const TimedSchedule& timed);
 
-// Returns a sweep as one HTML page: the best row, line charts along one axis, heat maps over two
-// axes, a chart of step time and memory, and the rows. `about` has a label and a text for each
-// varied part of the scenario ("model", ...). `stages` are drawn one below another. `about` and
-// `stages` may be empty. `target` describes the training.
+// Returns a sweep as one HTML page. The page has the best row, line charts along one axis, heat
+// maps over two axes, a chart of step time and memory, and the rows. `about` has a label and a text
+// for each varied part of the scenario ("model", ...). `stages` are drawn one below another.
+// `about` and `stages` may be empty. `target` describes the training.
 std::string SweepPage(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& about,
                       const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,

@@ -22,8 +22,8 @@ struct ParetoPoint {
   Bytes peak;
   double tokens_per_second_per_gpu = 0;
   bool fits = true;         // only points that fit may be on the front
-  std::int64_t tokens = 0;  // per step; 0: the same for all points
-  std::int64_t gpus = 0;    // 0: the same for all points, and not shown
+  std::int64_t tokens = 0;  // tokens per step; 0: equal for all points
+  std::int64_t gpus = 0;    // number of GPUs; 0: equal for all points, and not shown
   // Whether no other plan is better in every respect. Not set: ParetoChart determines this from
   // step time and peak of the points that fit.
   std::optional<bool> on_front{};

@@ -47,18 +47,18 @@ struct PlanRow {
 struct KindRow {
   planner::PlanGroup kind;
   std::int64_t plans = 0;  // number of plans that may be legal
-  bool fits = false;       // whether `row` fits; if not, it is the plan nearest to fitting
+  bool fits = false;       // whether `row` fits; if not, `row` is the plan nearest to fitting
   PlanRow row;
-  double least = 1;  // GroupBest::least
+  double least = 1;  // lower bound of the times of all plans, relative to `row`
 };
 
 // The answer to `--why LAYOUT`: how the layout ranks among all layouts.
 struct LayoutAnswer {
   std::string layout;              // layout as the user wrote it
   std::optional<PlanRow> best;     // the best acceptable plan of the layout
-  std::optional<PlanRow> nearest;  // if no plan is acceptable: the nearest to being acceptable
-  // The numbers of other layouts: with a better plan, without a better plan, and with neither
-  // proved.
+  std::optional<PlanRow> nearest;  // if no plan is acceptable: the one nearest to acceptable
+  // The numbers of other layouts with a better plan, without a better plan, and with an unknown
+  // result.
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 
@@ -79,7 +79,7 @@ struct PortSide {
   forecast::Forecast forecast;
 };
 struct PortChange {
-  std::string key, from, to;  // values as in a scenario; empty: the plan does not have this key
+  std::string key, from, to;  // values as in a scenario; empty: the plan lacks the key
   std::string why;
 };
 struct PortAnswer {
@@ -106,12 +106,12 @@ struct PlanReport {
   std::vector<std::string> set;        // "KEY=VALUE", applied to all plans
   std::optional<PortAnswer> port;
   std::optional<ExecutionAnswer> execution;
-  std::optional<PlanRow> own;    // the scenario's own plan; not set: it is illegal
-  std::optional<PlanRow> risky;  // faster than the best plan, but may not fit
+  std::optional<PlanRow> own;    // the scenario's own plan; not set: this plan is illegal
+  std::optional<PlanRow> risky;  // a plan that is faster than the best plan but may not fit
   bool interrupted = false;      // the search was stopped early
   std::vector<KindRow> kinds;    // best first; kinds without an acceptable plan come last
   std::optional<LayoutAnswer> why_layout;
-  std::vector<SizeAnswer> by_gpus;  // fewest GPUs first; empty: GPUs do not vary
+  std::vector<SizeAnswer> by_gpus;  // fewest GPUs first; empty: no variation of GPUs
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
   std::optional<Fitting> would_fit;  // settings that make the nearest plan fit, if no plan fits
@@ -152,9 +152,9 @@ std::string PlanText(const PlanReport& report);
 std::string PlanCsv(const PlanReport& report);
 // A function that returns a plan's name: the settings in which it differs from other plans.
 using PlanNames = std::function<std::string(std::int64_t plan)>;
-// Returns one HTML page: the best plans, a chart of step time and memory of all simulated plans,
-// the verdicts on all other plans, and the best plan's sensitivity. `about` has a label and a text
-// for each part of the scenario ("model", ...).
+// Returns one HTML page. The page has the best plans, a chart of step time and memory of all
+// simulated plans, the verdicts on all other plans, and the best plan's sensitivity. `about` has a
+// label and a text for each part of the scenario ("model", ...).
 std::string PlanPage(const PlanReport& report,
                      std::vector<std::pair<std::string, std::string>> about, const PlanNames& name);
 

@@ -18,7 +18,7 @@ namespace stepcast::report {
 
 struct SettingPair {
   std::string key;   // dotted: "data_parallel.zero_stage"
-  std::string a, b;  // values as in a scenario file; empty if the plan does not have the key
+  std::string a, b;  // values as in a scenario file; empty: the plan lacks the key
 };
 
 // Returns the keys whose values differ between the resolved scenarios, in the order of `a`,
@@ -49,8 +49,8 @@ std::vector<CollectivePair> PairCollectives(const forecast::Forecast& a,
 // Returns how the model and the sequences are divided among the plan's ranks: "tensor 8, pipeline 7
 // x 15". If only the batch is divided: "data 16".
 std::string LayoutText(const plan::Plan& plan);
-// Returns why `plan` is slower than `than`, such as "2,100.000 ms more waiting in the pipeline".
-// Empty if the reason is unknown.
+// Returns why plan `plan` is slower than plan `than`, such as "2,100.000 ms more waiting in the
+// pipeline". Empty if the reason is unknown.
 std::string WhyLonger(const PlanRow& plan, const PlanRow& than);
 
 // Returns the most important settings of a plan: "megatron, tensor 2, data 4, ZeRO 1, mbs 2,
@@ -73,7 +73,7 @@ Bytes Lacks(const planner::Goal& goal, const planner::PlanFacts& facts, Bytes ov
 
 Bytes Needed(const planner::Outcome& outcome);
 
-// The values of a plan that every table shows.
+// The plan values that every table shows.
 struct Shown {
   Time step_time;
   Bytes peak, needed;
@@ -102,7 +102,7 @@ std::string LongerText(const PlanRow& row, const PlanRow& than);
 // master_weights". May be empty.
 std::string RecipeDifference(const plan::Plan& a, const plan::Plan& b);
 
-// Returns why a simulated plan is rejected because of its memory. Empty if its memory is
+// Returns why a simulated plan is rejected because of its memory. Empty if the plan's memory is
 // acceptable.
 std::string LackText(const planner::Goal& goal, const planner::PlanFacts& facts,
                      const planner::Outcome& outcome);

@@ -34,8 +34,7 @@ struct StepFigure {
   std::optional<double> value{};
   int digits = 0;          // digits after the decimal point, in text
   double scale = 1;        // factor in text, such as 100 for per cent
-  const char* line = "";   // label of a separate line, in per cent; empty: part of the line
-                           // "throughput"
+  const char* line = "";   // label of a separate line in per cent; empty: no separate line
   const char* title = "";  // title of the large number on the page
 
   std::string text() const { return Decimal(scale * *value, digits); }
@@ -66,7 +65,7 @@ std::string ClassTable(const forecast::Forecast& forecast);
 std::string CollectiveTable(const forecast::Forecast& forecast);
 std::string MemoryTable(const forecast::MemoryForecast& memory);
 
-// These functions return only tables, without the lines below them.
+// These functions return only tables, without the notes below the tables.
 Table TimeRows(const forecast::Forecast& forecast);
 AnswerTable CollectiveRows(const forecast::Forecast& forecast);
 Table MemoryRows(const forecast::MemoryForecast& memory);

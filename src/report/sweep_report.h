@@ -42,7 +42,8 @@ std::string SweepJsonLines(const planner::SweepGrid& grid,
 // Returns the number of rows with status `status`.
 std::int64_t Count(const std::vector<planner::SweepRow>& rows, planner::RowStatus status);
 
-// Returns why a row is illegal, or how much memory it lacks. Empty if the status is `ok`.
+// Returns why a row is illegal, or how much memory the row's plan lacks. Empty if the status is
+// `ok`.
 std::string Reason(const planner::SweepRow& row);
 
 // Returns the last part of an axis's dotted key, or the full key if another key ends in the same
@@ -62,7 +63,7 @@ class RowFigures {
   // The object keeps references to both arguments, which must outlive it.
   RowFigures(const std::vector<planner::SweepRow>& rows, const forecast::TrainingTarget& target);
 
-  // Returns the values of one row. An illegal row has dashes.
+  // Returns the values of one row. The values of an illegal row are dashes.
   std::vector<Figure> Of(const planner::SweepGrid& grid, std::size_t index,
                          std::string status) const;
 
@@ -73,10 +74,10 @@ class RowFigures {
   const forecast::TrainingTarget& target_;
 };
 
-// Returns the value by which rows are compared. If all rows have equal tokens per step, rows are
-// compared by step time.
+// Returns the time per token, by which rows are compared. If all rows have equal tokens per step,
+// this order equals the order by step time.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
-// Returns the row's step as the input for training time and cost.
+// Returns the row's step, from which training time and cost are computed.
 forecast::TrainedStep StepOf(const planner::SweepRow& row);
 double NanosecondsPerToken(const planner::SweepRow& row);
 // Returns the time per token as text, such as "12.3 ns (816 ms for 4,194,304 tokens)".

@@ -12,9 +12,9 @@
 namespace stepcast::report {
 
 // Returns one record of a CSV file (RFC 4180), which ends in CR LF. Fields with a comma, a quote or
-// a line break are in double quotes, and quotes inside them are doubled. Text that a spreadsheet
-// would read as a formula gets a leading single quote: text that is not a number and begins with =
-// + - @, tab or CR (OWASP, CSV injection).
+// a line break are in double quotes, and quotes inside these fields are doubled. If a text is not a
+// number and begins with = + - @, tab or CR, the field gets a leading single quote. A spreadsheet
+// would otherwise read the text as a formula (OWASP, CSV injection).
 std::string CsvRecord(const std::vector<std::string>& fields);
 
 // Wraps text to the terminal's width. Widths are in characters (Unicode code points).
@@ -33,8 +33,8 @@ std::size_t LongestWord(std::string_view text);
 std::size_t LongestPiece(std::string_view text);
 
 // How WrapWords treats a path that is wider than the line. kBroken, for table cells: breaks the
-// path like any long word. kWhole, for sentences: writes the path on a separate line, which may be
-// too wide, so that users can copy it.
+// path like any long word. kWhole, for sentences: writes the path on a separate line, so that users
+// can copy the path. This line may be too wide.
 enum class LongPaths { kBroken, kWhole };
 
 // Breaks a text into lines of at most `width` characters. The result has at least one line. A word
@@ -42,9 +42,10 @@ enum class LongPaths { kBroken, kWhole };
 std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
                                    LongPaths paths = LongPaths::kBroken);
 
-// Breaks long lines of a text between words. Continuation lines are indented to the words after a
-// label ("plan fsdp2, ..."), or else like the line itself. Commands (indented lines that begin with
-// a program's name) continue with a backslash before an option.
+// Breaks long lines of a text between words. If a line starts with a label ("plan fsdp2, ..."), its
+// continuation lines are aligned with the words after the label. Otherwise, continuation lines have
+// the indentation of the line. Commands (indented lines that begin with a program's name) continue
+// with a backslash before an option.
 std::string Wrapped(std::string_view text, std::size_t width = TextWidth());
 
 // Joins the lines of each paragraph of a text, then wraps the paragraphs like Wrapped. An indented
@@ -101,7 +102,7 @@ constexpr double kHundred = 100;
 std::string Grouped(std::int64_t number);
 
 // Returns a text such as "1,234.57", rounded to `digits` digits after the decimal point. Never
-// "-0".
+// returns "-0".
 std::string Decimal(double number, int digits);
 
 // Returns a number with a sign, such as "+1.50". Zero has no sign.

@@ -33,7 +33,7 @@ const char* Name(BarKind kind);  // "forward", ..., "host", "host waits"
 struct StepWindow {
   const program::Program* program = nullptr;
   const program::Timeline* timeline = nullptr;
-  const cost::Prices* prices = nullptr;  // cost of issues; null: issues are not shown
+  const cost::Prices* prices = nullptr;  // host times to issue operations; null: not shown
   Time start, end;
   std::string prefix{};  // prefix of the lanes' names: "forecast: "
 };
@@ -53,8 +53,8 @@ struct Lane {
 };
 
 // Returns the lanes of the window: the host's lane, if it has bars, then the streams in the
-// program's order. Empty streams are omitted. Consecutive issues of the host are joined into one
-// bar.
+// program's order. Empty streams are omitted. If the host issues several operations without a
+// pause, one bar shows them all.
 std::vector<Lane> LanesOf(const StepWindow& window);
 // Returns the lane of the compute stream, without a name.
 Lane ComputeLaneOf(const StepWindow& window);

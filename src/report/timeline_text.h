@@ -10,9 +10,9 @@
 namespace stepcast::report {
 
 // Returns a drawing of the forecast's step with a time scale and a legend of the letters. If the
-// style's width is at least 40 columns, no line is wider. Each cell shows the kind of operation
-// that uses most of its time, in lowercase if the cell is busy for less than half of its time. The
-// text ends in a newline.
+// style's width is at least 40 columns, no line is wider than this width. Each cell shows the kind
+// of operation that uses most of the cell's time. The letter is lowercase if the cell is busy for
+// less than half of its time. The text ends in a newline.
 std::string TimelineText(const forecast::Run& run, const TerminalStyle& style);
 
 }  // namespace stepcast::report

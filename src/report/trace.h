@@ -35,9 +35,8 @@ struct TraceProcess {
   std::string name;  // "rank 3", "measured: rank 3 on node-1"
   const program::Program* program = nullptr;
   const program::Timeline* timeline = nullptr;
-  memory::Account memory{};                    // source of the counters; without memory changes,
-                                               // there are no counters
-  const cost::Prices* prices = nullptr;        // sources of times, and cost of issues
+  memory::Account memory{};                    // source of the counters; may be empty
+  const cost::Prices* prices = nullptr;        // sources of times, and host times of issuing
   std::uint32_t first_step = 0;                // earlier steps are not written
   std::optional<std::uint32_t> last_step{};    // later steps are not written
   std::optional<std::uint32_t> marked_step{};  // the step that the report's figures describe
@@ -49,16 +48,17 @@ struct TraceProcess {
 // A process has these tracks:
 //   - steps: the intervals between the ends of successive steps. The step that the figures describe
 //     is marked "forecast".
-//   - host: issues (if they take time; in a measurement, only their ends), host tasks, and waits
-//     for the device.
+//   - host: the issuing of operations, host tasks, and waiting for the device. A forecast omits
+//     operations that take no time to issue. A measurement shows only the instant at which an
+//     operation was issued.
 //   - one per stream: kernels, copies and collectives. A collective's name starts with "nccl". Its
-//     args contain bytes, algorithm, the source of its time, and the fields that analyzers need,
-//     under Kineto's names ("Collective name", "In msg nelems", ...; pytorch,
+//     args contain bytes, algorithm, the source of the collective's time, and the fields that
+//     analyzers require, under Kineto's names ("Collective name", "In msg nelems", ...; pytorch,
 //     torch/csrc/autograd/profiler_kineto.cpp).
 //   - counters: allocated memory by category, at the host time at which the allocator sees each
 //     change. If the peak is outside the written steps, counters extend to the step of the peak.
-//   - arrows: from the operation before an event to the operation or host wait that waited for the
-//     event, and from each send to its receive in another process.
+//   - arrows: from the operation before an event to the operation or the host that waited for the
+//     event. Arrows also lead from each send to its receive in another process.
 //
 // Slices of one track never overlap. Times are exact, in microseconds with six digits after the
 // decimal point. If some times would be negative, all times are shifted together. Traces of equal

@@ -5,8 +5,8 @@
 #include "src/formats/huggingface.h"
 
 // The keys of a config.json that the file of its family does not define. models/families/keys.yaml
-// describes the effects of these keys. Each key changes neither shapes nor time (names, token ids,
-// constants of kernels), changes the layers, or is unknown.
+// describes the effects of these keys. Each key either has no effect on shapes and time (names,
+// token ids, constants of kernels), or changes the layers, or is unknown.
 namespace stepcast::scenario {
 
 // How JudgeOtherKeys treats unknown keys.

@@ -31,8 +31,7 @@ struct ConfigParts {
   // patches per image. Not set: the model has no tower.
   std::optional<std::int64_t> patches{}, image{};
   bool frozen = false;                           // the tower is not trained
-  std::optional<std::int64_t> encoder_tokens{};  // tokens per sequence of an encoder before the
-                                                 // decoder
+  std::optional<std::int64_t> encoder_tokens{};  // sequence length of an encoder before the decoder
 };
 
 struct FamilyModel {

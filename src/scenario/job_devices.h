@@ -59,9 +59,10 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
 
 // Clusters with several kinds of nodes (Scenario::other_nodes). The first nodes have kind 0.
 //
-// A rank's operations, except collectives, are priced on the rank's kind of node. A collective is
-// priced once for each kind of node in its group, as if all nodes were of this kind. The collective
-// has the longest of these times, because rings and trees run at the rate of their slowest link.
+// A rank's operations, except collectives, have the times of the rank's kind of node. The time of a
+// collective is computed once for each kind of node in its group, as if all nodes were of this
+// kind. The longest of these times applies, because rings and trees run at the rate of their
+// slowest link.
 
 int KindCount(const Scenario& scenario);
 // Returns the kind of node on which a rank runs.

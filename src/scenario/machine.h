@@ -12,14 +12,14 @@ namespace stepcast::scenario {
 
 struct Machine {
   YamlTree topology;                    // a name, or a mapping as in a topology file
-  std::int64_t nodes = 1;               // number of nodes that the GPUs need
+  std::int64_t nodes = 1;               // number of nodes for these GPUs
   std::optional<std::int64_t> devices;  // not set: all devices of the nodes
   std::string taken;                    // a sentence that describes the assumed machine
 };
 
 // Returns a machine for GPUs of this type: a shipped topology with this GPU, preferably NVIDIA's.
 // If no topology has this GPU, returns a workstation whose GPUs use the PCIe lanes of one CPU.
-// Errors: topology.unknown-gpu; topology.too-many-gpus, if a workstation would have too many GPUs.
+// Errors: topology.unknown-gpu, topology.too-many-gpus (a workstation would have too many GPUs).
 std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
                                  const Location& location, Diagnostics& diagnostics);
 

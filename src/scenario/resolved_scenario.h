@@ -14,7 +14,7 @@ namespace stepcast::scenario {
 struct Sources {
   Resolved model;
   Resolved topology;
-  std::optional<Resolved> calibration;  // not set: not needed
+  std::optional<Resolved> calibration;  // not set: the scenario needs no calibration
   struct OtherNodes {
     Resolved topology;
     std::optional<Resolved> calibration;

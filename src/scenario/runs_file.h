@@ -11,7 +11,7 @@
 namespace stepcast::scenario {
 
 struct RunsTable {
-  std::vector<PublishedCase> runs;  // their names are `name`, or "line 7"
+  std::vector<PublishedCase> runs;  // a run's name is its `name`, or "line 7"
   std::vector<std::string> files;   // [run]: base of the relative paths in its scenario
   Diagnostics mistakes;             // mistakes of the table; `runs` has only runs without mistakes
 };

@@ -34,15 +34,14 @@ constexpr const char* Name(CollectiveAlgorithm algorithm) {
 // How precisely the simulation models collectives on the cluster's links.
 enum class Fidelity : std::uint8_t {
   kAnalytic,  // each collective separately, in closed form; one rank per rank label is simulated
-  kFlow,      // all ranks; collectives share links at varying rates
-  kMessage,   // all ranks; every message of every collective
+  kFlow,      // all ranks are simulated; collectives share links at varying rates
+  kMessage,   // all ranks are simulated, with every message of every collective
 };
 
 // A link whose bandwidth is lower than described, in both directions.
 struct SlowLink {
   std::string from, to;                // devices with their topology names: "node0/nic3"
-  std::optional<Bandwidth> bandwidth;  // actual bandwidth of one direction; not set: the link has
-                                       // failed
+  std::optional<Bandwidth> bandwidth;  // actual bandwidth per direction; not set: failed link
   Location location;
 };
 
@@ -99,15 +98,13 @@ struct Scenario {
   // Whether software.torch and software.nccl are not set, so that the newest modeled releases of
   // PyTorch and NCCL are assumed.
   bool torch_assumed = false, nccl_assumed = false;
-  bool attention_assumed = false;  // the scenario does not set training.attention, and the model
-                                   // has attention
+  bool attention_assumed = false;  // the model has attention, but training.attention is not set
   // Returns whether the release of PyTorch is assumed, and an older release would store attention
   // scores in memory.
   bool KernelDependsOnAssumedRelease() const;
   Resolved resolved;                  // the scenario with all defaults
   std::vector<std::string> warnings;  // warnings, for example about keys without effect
-  Location cluster_location;  // position of cluster.topology, for errors that are found only during
-                              // pricing
+  Location cluster_location;          // position of cluster.topology, for errors during pricing
 
   // Returns the number of the topology's GPUs that the job does not use.
   std::int64_t idle_devices() const {

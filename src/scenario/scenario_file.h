@@ -41,8 +41,7 @@ struct OtherNodes {
 
 // The value of `cluster.devices`: the number of the topology's GPUs that the job uses.
 struct DevicesRequest {
-  std::optional<std::int64_t> count = {};  // not set: the value is `plan`, the plan's number of
-                                           // ranks
+  std::optional<std::int64_t> count = {};  // not set: `plan`, the plan's number of ranks
   // For `plan`: the largest number, from the key `gpus`. Not set: all GPUs.
   std::optional<std::int64_t> most = {};
 };

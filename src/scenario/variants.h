@@ -68,8 +68,8 @@ class Variants {
   const Option& OptionOf(const std::string& text);
   Option MakeOption(const std::string& text);
   Result<const Scenario*> LoadWhole(const std::vector<std::string>& overrides);
-  // Returns the scenario as a variant of an earlier scenario, or null. After null, the scenario
-  // must be read in full, unless `mistakes` or the loader of `last_` has the reason.
+  // Returns the scenario as a variant of an earlier scenario, or null. If the result is null, the
+  // scenario must be read in full, unless `mistakes` or the loader of `last_` has the reason.
   const Scenario* LoadVariant(const std::vector<std::string>& overrides, Diagnostics& mistakes);
   // Loads the current scenario in the loader of `variety`. Returns false if the scenario is
   // illegal.

@@ -15,8 +15,7 @@ namespace stepcast::study {
 struct GalleryEntry {
   std::string name;    // name of the entry's page: "llama-3-405b"
   std::string title;   // "Llama 3 405B"
-  std::string source;  // source of the published step: "Narayanan et al. 2021, arXiv 2104.04473,
-                       // ..."
+  std::string source;  // source of the published step, such as a paper
   std::string row;     // "megatron-sc21 sc21_t1_530B": file and case in calibration/published
   scenario::PublishedCase published;
   std::string file;  // the path of the file

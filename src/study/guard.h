@@ -19,8 +19,7 @@ struct Guard {
   std::string text;
   const GuardedFigure* figure = nullptr;
   bool above = true;
-  bool relative = true;  // true: `limit` is a fraction of A's value; false: in seconds, bytes or
-                         // tokens/s
+  bool relative = true;  // true: `limit` is a fraction of A's value; false: an absolute value
   double limit = 0;
 };
 

@@ -12,7 +12,7 @@
 
 namespace stepcast::study {
 
-// Explains a measured step time: forecasts the step with each setting that often differs in real
+// Explains a measured step time. Forecasts the step with each setting that often differs in real
 // runs, and finds resources whose lower speed would explain the difference. `scenario` was loaded
 // from `file` and `set`; `forecast` is the scenario's forecast.
 Result<report::MeasuredStep> ExplainMeasured(const std::string& file,

@@ -9,8 +9,9 @@
 // Writes a plan to a folder (emit/emit.h). Never replaces an input.
 namespace stepcast::study {
 
-// Checks whether the plan can be written. Call this function before a long computation: it finds
-// most obstacles, but not all. `source` is the file from which the scenario was loaded.
+// Checks whether the plan can be written. Call this function before a long computation. The
+// function finds most obstacles, but not all. `source` is the file from which the scenario was
+// loaded.
 Answer<void> CheckPlanFolder(const scenario::Scenario& scenario, const std::string& source,
                              const std::string& folder, bool force);
 

@@ -16,8 +16,7 @@ struct PortQuestion {
   std::string scenario;
   std::vector<std::string> set;       // "KEY=VALUE"
   std::string to;                     // a topology file, or a name
-  std::optional<std::int64_t> nodes;  // not set: the most nodes with at most the plan's number of
-                                      // GPUs
+  std::optional<std::int64_t> nodes;  // not set: as many nodes as the plan's GPUs can fill
 };
 
 struct PlanPort {
@@ -34,9 +33,9 @@ struct PlanPort {
 // Settings that describe the old cluster are removed: idle GPUs, slow links and devices, nodes of
 // other types, and a calibration profile of another GPU type.
 //
-// Errors: the errors of the scenario and of the topology, and settings that a port never changes,
-// such as a precision that the GPUs do not support. If no ported plan is legal: the rules that the
-// original plan breaks on the new cluster.
+// Errors: the errors of the scenario and of the topology, and illegal settings that a port never
+// changes, such as a precision that the GPUs do not support. If no ported plan is legal: the rules
+// that the original plan breaks on the new cluster.
 Result<PlanPort> PortPlan(const PortQuestion& question);
 
 // Forecasts both plans of a port. Errors: the errors of forecasts.

@@ -27,8 +27,7 @@ struct PlanQuestion {
   std::vector<std::string> fix;   // "KEY"
   bool fewer_nodes = false;
   TrainingQuestion training;
-  std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0"; empty: the error of
-                         // memory forecasts
+  std::string headroom;  // free memory to keep: "4 GiB", "5%"; empty: error of memory forecasts
   void DescribeGoal(Question& question) {
     question.Option("--target", &target, "NAME", "The goal of the search (default: step_time)")
         .Offers({"step_time", "throughput", "gpus", "cost", "memory", "days", "energy"});
@@ -50,8 +49,8 @@ struct PlanQuestion {
                     "error of memory forecasts, docs/uncertainty.md)");
   }
 
-  // The number of plans to rank; 0: five. In a space of more than kMostPlansWithAll plans, only the
-  // first plan is proved to be best; the others are the best simulated plans.
+  // The number of plans to rank. 0: five plans. In a space of more than kMostPlansWithAll plans,
+  // only the first plan is proved to be best; the others are the best simulated plans.
   int best = 0;
   // Whether to compute the Pareto front. If neither member is set, the front is computed only in
   // spaces of at most kMostPlansWithAll plans.
@@ -88,7 +87,7 @@ struct PlanQuestion {
 
   int threads = 0;      // threads per process; 0: one per usable core
   std::string folder;   // folder for the best plan; empty: the plan is not written
-  bool force = false;   // replaces the plan in the folder
+  bool force = false;   // replace an existing plan in the folder
   bool try_own = true;  // start with the scenario's own plan
   // Receives the progress of the search. Never called from two threads at once. May be empty.
   std::function<void(const planner::SearchProgress&)> progress;

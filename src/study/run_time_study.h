@@ -18,10 +18,9 @@ namespace stepcast::study {
 struct RunTimeQuestion {
   std::string scenario;
   std::vector<std::string> set;     // "KEY=VALUE"
-  std::string tokens, price;        // as in TrainingQuestion
+  std::string tokens, price;        // "15T"; price of a GPU hour: "2.5"
   std::string node_mtbf, job_mtbf;  // times, or "none"
-  std::string restarts;             // "automatic", or "manual": operators notice failures and
-                                    // restart
+  std::string restarts;             // "automatic", or "manual": by operators
   std::string detection, restart;
   std::string checkpoint;  // "sync", "async"
   std::string checkpoint_interval, checkpoint_cost;
@@ -90,7 +89,7 @@ struct RunTimeQuestion {
 };
 
 struct RunTimeAnswer {
-  scenario::Scenario scenario;  // its warnings are part of the answer
+  scenario::Scenario scenario;  // the scenario's warnings are part of the answer
   forecast::WholeRun run;
 };
 

@@ -25,8 +25,7 @@ struct StagesMemory {
   // "fits". With `max_micro_batch`, this is the memory with the largest micro-batch that fits, or
   // with one sequence if no micro-batch fits.
   forecast::MemoryForecast own;
-  std::optional<report::Fitting> fitting{};  // if the scenario does not fit: settings that make it
-                                             // fit, without a command
+  std::optional<report::Fitting> fitting{};  // settings that make the scenario fit
 };
 
 // Forecasts the memory at each stage. Errors: the errors of forecasts, and command.no-micro-batch

@@ -50,7 +50,7 @@ class SweepRun {
   // of the program.
   std::vector<planner::StoreFact> Facts(const std::string& code) const;
   planner::SweepRow Row(const planner::Settings& settings);
-  // Forecasts one row. The result has all records.
+  // Forecasts one row. The result includes all records of the simulation.
   Result<forecast::Run> Simulate(const planner::Settings& settings);
 
   // Returns forecast::UnknownHostOf for a row that can be forecast.
@@ -77,7 +77,7 @@ class SweepRun {
     std::optional<planner::SweepRow> last;  // the previous row
   };
 
-  // The largest number of rows of a sweep that records exposed communication, which makes forecasts
+  // Sweeps of at most this number of rows record exposed communication. Recording makes forecasts
   // 1.5 times slower.
   static constexpr std::int64_t kMostWithTimes = 1000;
 
@@ -93,7 +93,7 @@ class SweepRun {
   Varied varied_;
   std::optional<planner::SweepGrid> grid_;
   forecast::TrainingTarget training_;
-  bool may_leave_idle_ = false;  // rows may add cluster.devices: plan
+  bool may_leave_idle_ = false;  // rows may add `cluster.devices: plan`
   std::optional<Result<scenario::Scenario>> first_;
   std::map<std::string, std::string> files_;
   planner::PerThread<Worker> workers_;

@@ -25,7 +25,7 @@ struct TracedSteps {
 // traced.several-ranks, traced.other-model, and traced.no-common-step.
 Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run& run, int devices);
 
-// Returns the activity of a PyTorch kernel, judged by its name. For example,
+// Returns the activity of a PyTorch kernel with this name. For example,
 // "ampere_bf16_s16816gemm_bf16_128x128" is a GEMM.
 validate::Activity ActivityOf(std::string_view kernel);
 

@@ -28,7 +28,8 @@ class Varied {
 
   // Parses "KEY=VALUES". KEY=all means every value of the key.
   Result<planner::SweepAxis> ReadAxis(const std::string& text);
-  // Returns the key's value in the scenario with its overrides. No value if the key has no value.
+  // Returns the key's value in the scenario with its overrides. Returns no value if the key is not
+  // set.
   std::optional<std::string> ValueOf(const std::string& key);
   // Returns mistakes in values that no combination can make legal: misspelled keys and words,
   // invalid numbers or units, numbers out of range, and missing files. Does not check rules between
