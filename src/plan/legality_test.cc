@@ -596,7 +596,7 @@ TEST(Check, KnowsDriversAndTf32) {
   ASSERT_EQ(Check(request, volta).size(), 1u);
   EXPECT_EQ(Check(request, volta)[0].code, "plan.precision-not-of-device");
   EXPECT_EQ(Check(request, volta)[0].hint,
-            "write a precision that the GPU has: fp32, bf16, fp16, mxfp8, nvfp4");
+            "write a precision that the GPU supports: fp32, bf16, fp16, mxfp8, nvfp4");
 }
 
 // The values of a key do not matter for a framework without this key.
