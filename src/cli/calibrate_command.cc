@@ -1,9 +1,6 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -51,36 +48,21 @@ using runtime::Failure;
 using runtime::Job;
 using runtime::Watch;
 
-// Shows the progress of the measurement: an overwritten line on a terminal, otherwise occasional
-// lines.
+// Shows the progress of the measurement: on a terminal at once, otherwise every 15 seconds.
 class Progress {
  public:
-  Progress() : terminal_(::isatty(STDERR_FILENO) == 1) {}
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress() {
-    if (shown_ && terminal_) fmt::print(stderr, "\r\033[K");  // carriage return, erase the line
-  }
-
   void Show(const std::string& what) {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_) return;
-    next_ = now + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(15));
+    next_ = now + (line_.on_terminal() ? std::chrono::milliseconds(100) : std::chrono::seconds(15));
     const double seconds = std::chrono::duration<double>(now - begin_).count();
-    if (terminal_) {
-      fmt::print(stderr, "\r\033[K{:.0f} s: measuring {}", seconds, what);
-    } else {
-      fmt::print(stderr, "stepcast: {:.0f} s: measuring {}\n", seconds, what);
-    }
-    std::fflush(stderr);
-    shown_ = true;
+    line_.Show(fmt::format("{:.0f} s: measuring {}", seconds, what));
   }
 
  private:
-  const bool terminal_;
+  StatusLine line_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point next_ = begin_;
-  bool shown_ = false;
 };
 
 // Everything known before the measurement.

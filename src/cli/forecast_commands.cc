@@ -90,17 +90,15 @@ struct SimulateOptions {
   std::vector<std::string> set;  // "KEY=VALUE"
   report::CommandWords command;  // forecasts the step, for proposals
   std::string network;           // "analytic", "flow", "message"; empty: from the scenario
-  bool json = false;
+  AnswerForms forms;
   std::string trace;      // file to write; empty: none
   int trace_steps = 1;    // number of steps in traces
   std::string trace_dir;  // folder of traces for rank analyzers; empty: none
   // Whether to draw the step below the forecast; neither: on a terminal.
   bool timeline = false, no_timeline = false;
-  std::string report;    // HTML page to write; empty: none
   bool program = false;  // print the step program instead of the forecast
   EmitOptions emit;
   study::TrainingQuestion training;
-  std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 
 Outcome Simulate(const SimulateOptions& options) {
@@ -120,15 +118,15 @@ Outcome Simulate(const SimulateOptions& options) {
   if (auto fault = CheckEmit(*scenario, options.scenario, options.emit)) return *std::move(fault);
   TraceFolder traces;
   if (auto failed = traces.Create(options.trace_dir)) return *failed;
-  OptionalOutput page;
-  if (auto failed = page.Create(options.report)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
 
   // Without outputs that show the run, its figures suffice.
   std::optional<bool> forced;
   if (options.timeline || options.no_timeline) forced = options.timeline;
-  const auto timeline = options.json ? std::nullopt : StdoutStyle(forced);
-  const bool shown =
-      timeline || !options.trace.empty() || !options.trace_dir.empty() || !options.report.empty();
+  const auto timeline = options.forms.json ? std::nullopt : StdoutStyle(forced);
+  const bool shown = timeline || !options.trace.empty() || !options.trace_dir.empty() ||
+                     !options.forms.report.empty();
   std::optional<forecast::Run> run;
   forecast::Forecast figures;
   if (shown) {
@@ -153,10 +151,6 @@ Outcome Simulate(const SimulateOptions& options) {
                                    scenario->name, ranks)) {
       return *failed;
     }
-    if (auto failed =
-            page.Write([&] { return report::SimulatePage(*scenario, *run, options.trace); })) {
-      return *failed;
-    }
   }
 
   report::Fitting fitting;
@@ -166,18 +160,20 @@ Outcome Simulate(const SimulateOptions& options) {
     if (!options.network.empty())
       fitting.command.set.push_back("cluster.network=" + options.network);
   }
-  Outcome outcome;
-  if (options.json) {
-    outcome.output =
-        report::SimulateJson(*scenario, figures, stopwatch.Seconds(), training, fitting);
-  } else {
-    outcome.output = report::Wrapped(report::SimulateText(*scenario, figures, training)) +
-                     OnItsOwnLines(report::FittingText(fitting));
-  }
-  if (timeline) outcome.output += "\n" + report::TimelineText(*run, *timeline);
-  outcome.messages = Warnings(*scenario);
-  const forecast::MemoryForecast& memory = forecast::LeastProbable(figures);
-  AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
+  std::string below = OnItsOwnLines(report::FittingText(fitting));
+  if (timeline) below += "\n" + report::TimelineText(*run, *timeline);
+  Outcome outcome =
+      printer.Print({.text = [&] { return report::SimulateText(*scenario, figures, training); },
+                     .json =
+                         [&] {
+                           return report::SimulateJson(*scenario, figures, stopwatch.Seconds(),
+                                                       training, fitting);
+                         },
+                     .page = [&] { return report::SimulatePage(*scenario, *run, options.trace); },
+                     .below = std::move(below),
+                     .memory = &forecast::LeastProbable(figures)},
+                    Warnings(*scenario));
+  if (outcome.status == kFailed || outcome.status == kWrongInput) return outcome;
   if (!MeetsDeadline(training, forecast::TrainedStepOf(figures))) {
     outcome.status = kAnswerIsNo;
   }
@@ -191,12 +187,12 @@ struct CompareOptions : study::ComparisonQuestion {
   ScenarioFiles files;               // the options that describe both plans
   std::string memory;                // PyTorch's measurement of a job's memory, instead of B
   std::vector<std::string> fail_if;  // guards (study/guard.h)
-  bool json = false;
-  std::string report;  // HTML page to write; empty: none
+  AnswerForms forms;
 };
 
 Outcome CompareMemory(const CompareOptions& options) {
-  const Stopwatch stopwatch;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   Diagnostics faults;
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.a, options.set, cache);
@@ -220,19 +216,17 @@ Outcome CompareMemory(const CompareOptions& options) {
                                               .file = options.memory,
                                               .measured = &*measured,
                                               .forecast = &forecast->memory};
-  Outcome outcome;
-  outcome.output = options.json ? report::MeasuredMemoryJson(comparison, stopwatch.Seconds())
-                                : report::Wrapped(report::MeasuredMemoryText(comparison));
-  outcome.messages = Warnings(*scenario) + Lines("note", measured->notes);
-  return outcome;
+  return printer.Print(
+      {.text = [&] { return report::MeasuredMemoryText(comparison); },
+       .json = [&] { return report::MeasuredMemoryJson(comparison, printer.Seconds()); }},
+      Warnings(*scenario) + Lines("note", measured->notes));
 }
 
 // Compares two plans, or one plan's memory with a measurement.
 Outcome Compare(const CompareOptions& options) {
   if (!options.memory.empty()) return CompareMemory(options);
-  const Stopwatch stopwatch;
-  OptionalOutput page;
-  if (auto failed = page.Create(options.report)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   Diagnostics faults;
   const std::vector<study::Guard> guards = study::ReadGuards(options.fail_if, faults);
   const auto both = study::Compare(options);
@@ -246,14 +240,14 @@ Outcome Compare(const CompareOptions& options) {
   for (const study::Guard& guard : guards) {
     verdicts.push_back(VerdictOf(guard, both->of_a, both->of_b));
   }
-  if (auto failed = page.Write([&] { return report::ComparePage(a, b, verdicts); })) {
-    return *failed;
-  }
-  Outcome outcome;
-  outcome.output = options.json ? report::CompareJson(a, b, stopwatch.Seconds(), verdicts)
-                                : report::Wrapped(report::CompareText(a, b, verdicts));
-  outcome.messages = Warnings(both->a);
-  if (std::string more = Warnings(both->b); more != outcome.messages) outcome.messages += more;
+  std::string warnings = Warnings(both->a);
+  if (std::string more = Warnings(both->b); more != warnings) warnings += more;
+  Outcome outcome =
+      printer.Print({.text = [&] { return report::CompareText(a, b, verdicts); },
+                     .json = [&] { return report::CompareJson(a, b, printer.Seconds(), verdicts); },
+                     .page = [&] { return report::ComparePage(a, b, verdicts); }},
+                    std::move(warnings));
+  if (outcome.status != kDone) return outcome;
   for (const report::GuardVerdict& verdict : verdicts) {
     if (!verdict.failed) continue;
     outcome.status = kAnswerIsNo;
@@ -270,14 +264,12 @@ struct CollectiveOptions {
   std::string to = "8 GiB";    // ... to here
   forecast::CollectiveGroup group;
   std::string network;  // "analytic", "flow", "message"; empty: from the scenario
-  bool json = false;
-  bool csv = false;
-  std::string report;  // HTML page to write; empty: none
+  AnswerForms forms;
 };
 
 Outcome Collective(const CollectiveOptions& options) {
-  OptionalOutput page;
-  if (auto failed = page.Create(options.report)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   Diagnostics faults;
   const auto op = ReadCollective("--op", options.op, faults);
   const auto from = ReadSize("--from", options.from, faults);
@@ -298,19 +290,17 @@ Outcome Collective(const CollectiveOptions& options) {
 
   const auto forecast = forecast::ForecastCollective(*scenario, *op, options.group, *from, *to);
   if (!forecast) return WrongInput(forecast.error());
-  if (!options.report.empty()) {
-    const auto steps = forecast::StepsOf(*scenario, options.group, *forecast);
+  Result<std::vector<forecast::CollectiveSteps>> steps;
+  if (!options.forms.report.empty()) {
+    steps = forecast::StepsOf(*scenario, options.group, *forecast);
     if (!steps) return WrongInput(steps.error());
-    if (auto failed =
-            page.Write([&] { return report::CollectivePage(*scenario, *forecast, *steps); })) {
-      return *failed;
-    }
   }
-  return {kDone,
-          options.json  ? report::CollectiveJson(scenario->name, *forecast)
-          : options.csv ? report::CollectiveCsv(*forecast)
-                        : report::Wrapped(report::CollectiveText(scenario->name, *forecast)),
-          Warnings(*scenario)};
+  return printer.Print(
+      {.text = [&] { return report::CollectiveText(scenario->name, *forecast); },
+       .json = [&] { return report::CollectiveJson(scenario->name, *forecast); },
+       .csv = [&] { return report::CollectiveCsv(*forecast); },
+       .page = [&] { return report::CollectivePage(*scenario, *forecast, *steps); }},
+      Warnings(*scenario));
 }
 
 // Whether --measured names a trace or a folder, and not a time.
@@ -340,16 +330,13 @@ struct ExplainOptions {
   std::vector<std::string> set;
   // "5.2 s", a trace, or a folder of traces; empty: nothing was measured.
   std::string measured;
-  bool json = false;
-  std::string report;                     // HTML page to write; empty: none
-  std::optional<double> fit_probability;  // below it the status is kMayNotFit
+  AnswerForms forms;
 };
 
 // Why the step takes its time.
 Outcome Explain(const ExplainOptions& options) {
-  const Stopwatch stopwatch;
-  OptionalOutput page;
-  if (auto failed = page.Create(options.report)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, options.set, cache);
   Diagnostics faults;
@@ -370,80 +357,67 @@ Outcome Explain(const ExplainOptions& options) {
   }
   forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
   forecast::WarnOfCommunicationSettings(*scenario);
-  Outcome outcome;
   const report::MeasuredStep* const shown = measured ? &*measured : nullptr;
-  if (auto failed =
-          page.Write([&] { return report::ExplainPage(*scenario, *explanation, shown); })) {
-    return *failed;
-  }
-  outcome.output = options.json
-                       ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds(), shown)
-                       : report::Wrapped(report::ExplainText(*scenario, *explanation, shown));
-  outcome.messages = Warnings(*scenario);
-  const forecast::MemoryForecast& memory = forecast::LeastProbable(explanation->forecast);
-  AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
-  return outcome;
+  return printer.Print(
+      {.text = [&] { return report::ExplainText(*scenario, *explanation, shown); },
+       .json =
+           [&] { return report::ExplainJson(*scenario, *explanation, printer.Seconds(), shown); },
+       .page = [&] { return report::ExplainPage(*scenario, *explanation, shown); },
+       .memory = &forecast::LeastProbable(explanation->forecast)},
+      Warnings(*scenario));
 }
 
 struct MemoryOptions : study::MemoryQuestion {
   ScenarioFiles files;
   report::CommandWords command;  // forecasts the step, for proposals
-  bool json = false;
-  std::string report;                     // HTML page to write; empty: none
-  std::optional<double> fit_probability;  // below it the status is kMayNotFit
+  AnswerForms forms;
 };
 
 // Status kAnswerIsNo if the scenario's own stage does not fit, or with `max_micro_batch` if no
 // micro-batch fits.
 Outcome Memory(const MemoryOptions& options) {
-  const Stopwatch stopwatch;
-  OptionalOutput page;
-  if (auto failed = page.Create(options.report)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   auto memory = study::MemoryOfStages(options);
   if (!memory) return WrongInput(memory.error());
-  std::optional<report::Fitting>& fitting = memory->fitting;
-  if (fitting) fitting->command = options.command;
-  if (auto failed = page.Write([&] {
-        return report::MemoryPage(memory->scenario, memory->report, fitting ? &*fitting : nullptr);
-      })) {
-    return *failed;
-  }
-  Outcome outcome;
-  if (options.json) {
-    outcome.output = report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds(),
-                                        fitting ? &*fitting : nullptr);
-  } else {
-    outcome.output = report::Wrapped(report::MemoryText(memory->scenario, memory->report));
-    if (fitting) outcome.output += OnItsOwnLines(report::FittingText(*fitting));
-  }
-  outcome.messages = Warnings(memory->scenario);
-  AnswerFit(memory->own.verdict(), memory->own.fit_probability, options.fit_probability, outcome);
-  return outcome;
+  if (memory->fitting) memory->fitting->command = options.command;
+  const report::Fitting* const fitting = memory->fitting ? &*memory->fitting : nullptr;
+  return printer.Print(
+      {.text = [&] { return report::MemoryText(memory->scenario, memory->report); },
+       .json =
+           [&] {
+             return report::MemoryJson(memory->scenario, memory->report, printer.Seconds(),
+                                       fitting);
+           },
+       .page = [&] { return report::MemoryPage(memory->scenario, memory->report, fitting); },
+       .below = fitting == nullptr ? "" : OnItsOwnLines(report::FittingText(*fitting)),
+       .memory = &memory->own},
+      Warnings(memory->scenario));
 }
 
 void DescribeSimulate(Question& question, SimulateOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
-  question.Flag("--json", &options.json);
+  question.Flag("--json", &options.forms.json);
   question.Option("--trace", &options.trace, kFile);
   AddTraceFolder(question, options.trace_dir);
   question.Option("--trace-steps", &options.trace_steps, "N").Between(1, 60);
-  AddReport(question, options.report);
+  AddReport(question, options.forms.report);
   question.Flag("--timeline", &options.timeline).Excludes({"--json"});
   question.Flag("--no-timeline", &options.no_timeline).Excludes({"--timeline"});
   AddNetwork(question, options.network);
   question.Flag("--program", &options.program)
       .Excludes({"--json", "--trace", "--trace-dir", "--report", "--timeline"});
   options.training.Describe(question);
-  AddFitProbability(question, options.fit_probability);
+  AddFitProbability(question, options.forms.fit_probability);
   AddEmit(question, options.emit.folder, options.emit.force);
 }
 
 void DescribeMemory(Question& question, MemoryOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
-  question.Flag("--json", &options.json);
+  question.Flag("--json", &options.forms.json);
   question.Flag("--max-micro-batch", &options.max_micro_batch);
-  AddReport(question, options.report);
-  AddFitProbability(question, options.fit_probability);
+  AddReport(question, options.forms.report);
+  AddFitProbability(question, options.forms.fit_probability);
 }
 
 void DescribeCompare(Question& question, CompareOptions& options) {
@@ -456,17 +430,17 @@ void DescribeCompare(Question& question, CompareOptions& options) {
       .Excludes({"B", "--set-a", "--set-b", "--report"});
   question.Option("--fail-if", &options.fail_if, "GUARD").Excludes({"--memory"});
   AddImport(question, options.files);
-  question.Flag("--json", &options.json);
-  AddReport(question, options.report);
+  question.Flag("--json", &options.forms.json);
+  AddReport(question, options.forms.report);
   AddColumns(question);
 }
 
 void DescribeExplain(Question& question, ExplainOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
   question.Option("--measured", &options.measured, "TIME|TRACE");
-  question.Flag("--json", &options.json);
-  AddReport(question, options.report);
-  AddFitProbability(question, options.fit_probability);
+  question.Flag("--json", &options.forms.json);
+  AddReport(question, options.forms.report);
+  AddFitProbability(question, options.forms.fit_probability);
 }
 
 void DescribeCollective(Question& question, CollectiveOptions& options) {
@@ -486,8 +460,8 @@ void DescribeCollective(Question& question, CollectiveOptions& options) {
   question.Option("--group", &options.group.name, "NAME").Excludes({"--ranks", "--nodes"});
   question.Flag("--siblings", &options.group.siblings);
   AddNetwork(question, options.network);
-  AddJsonAndCsv(question, options.json, options.csv);
-  AddReport(question, options.report);
+  AddJsonAndCsv(question, options.forms.json, options.forms.csv);
+  AddReport(question, options.forms.report);
   AddColumns(question);
 }
 
@@ -566,29 +540,21 @@ namespace {
 
 struct RunTimeOptions : study::RunTimeQuestion {
   ScenarioFiles files;
-  bool json = false;
-  std::string report;                     // HTML page to write; empty: none
-  std::optional<double> fit_probability;  // below it the status is kMayNotFit
+  AnswerForms forms;
 };
 
 Outcome RunTime(const RunTimeOptions& options) {
-  const Stopwatch stopwatch;
-  OptionalOutput page;
-  if (auto failed = page.Create(options.report)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   const auto answer = study::AnswerRunTime(options);
   if (!answer) return WrongInput(answer.error());
-  if (auto failed =
-          page.Write([&] { return report::RunTimePage(answer->scenario, answer->run); })) {
-    return *failed;
-  }
-  Outcome outcome{kDone,
-                  options.json
-                      ? report::RunTimeJson(answer->scenario, answer->run, stopwatch.Seconds())
-                      : report::Wrapped(report::RunTimeText(answer->scenario, answer->run)),
-                  Warnings(answer->scenario)};
-  const forecast::MemoryForecast& memory = forecast::LeastProbable(answer->run.step);
-  AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
-  return outcome;
+  return printer.Print(
+      {.text = [&] { return report::RunTimeText(answer->scenario, answer->run); },
+       .json =
+           [&] { return report::RunTimeJson(answer->scenario, answer->run, printer.Seconds()); },
+       .page = [&] { return report::RunTimePage(answer->scenario, answer->run); },
+       .memory = &forecast::LeastProbable(answer->run.step)},
+      Warnings(answer->scenario));
 }
 
 }  // namespace
@@ -597,9 +563,9 @@ Command RunTimeCommand() {
   const auto describe = [](Question& question, RunTimeOptions& options) {
     AddScenarioFiles(question, options.files, options.set);
     options.Describe(question);
-    question.Flag("--json", &options.json);
-    AddReport(question, options.report);
-    AddFitProbability(question, options.fit_probability);
+    question.Flag("--json", &options.forms.json);
+    AddReport(question, options.forms.report);
+    AddFitProbability(question, options.forms.fit_probability);
   };
   return MakeCommand<RunTimeOptions>("run-time", describe, [](RunTimeOptions& options) {
     const WorkNotice notice("simulating a step of " + Named(options.files));

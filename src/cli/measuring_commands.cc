@@ -104,9 +104,7 @@ class DocumentSection {
 struct ValidatePublishedOptions {
   std::string source;  // only this source; empty: all
   bool run = false;    // simulate, instead of reading the stored outcomes
-  bool json = false;
-  bool csv = false;
-  std::string html;    // a page to write; empty: none
+  AnswerForms forms;
   std::string update;  // a document whose section is rewritten; empty: none
   std::string store;   // a file to which the outcomes are written; empty: none
 };
@@ -114,8 +112,8 @@ struct ValidatePublishedOptions {
 // Compares published training steps with forecasts. Status kAnswerIsNo if check rows miss the
 // targets (validate/published.h).
 Outcome ValidatePublished(const ValidatePublishedOptions& options) {
-  OptionalOutput page;
-  if (auto failed = page.Create(options.html)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   DocumentSection section;
   if (auto failed = section.Open(options.update, "published steps")) return *failed;
   OptionalOutput store;
@@ -130,31 +128,28 @@ Outcome ValidatePublished(const ValidatePublishedOptions& options) {
   if (auto failed = section.Write([&] { return report::PublishedAccuracyMarkdown(*accuracy); })) {
     return *failed;
   }
-  if (auto failed = page.Write([&] { return report::PublishedAccuracyHtml(*accuracy); })) {
-    return *failed;
-  }
-  Outcome outcome;
-  outcome.status = accuracy->MeetsAims() ? kDone : kAnswerIsNo;
-  outcome.output = options.json  ? report::PublishedAccuracyJson(*accuracy)
-                   : options.csv ? report::PublishedAccuracyCsv(*accuracy)
-                                 : report::Wrapped(report::PublishedAccuracyText(*accuracy));
-  if (!run) {
-    outcome.messages +=
-        "stepcast: the results were stored with this release; to simulate the steps again, add "
-        "--run\n";
-  }
+  Outcome outcome =
+      printer.Print({.text = [&] { return report::PublishedAccuracyText(*accuracy); },
+                     .json = [&] { return report::PublishedAccuracyJson(*accuracy); },
+                     .csv = [&] { return report::PublishedAccuracyCsv(*accuracy); },
+                     .page = [&] { return report::PublishedAccuracyHtml(*accuracy); }},
+                    run ? ""
+                        : "stepcast: the results were stored with this release; to simulate the "
+                          "steps again, add --run\n");
+  if (outcome.status == kDone && !accuracy->MeetsAims()) outcome.status = kAnswerIsNo;
   return outcome;
 }
 
 struct ValidateCollectivesOptions {
-  bool json = false;
-  bool csv = false;
+  AnswerForms forms;
   std::string update;  // a document whose section is rewritten; empty: none
 };
 
 // Compares published collectives with forecasts. Status kAnswerIsNo if held-back points miss the
 // targets (validate/collectives.h).
 Outcome ValidateCollectives(const ValidateCollectivesOptions& options) {
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   DocumentSection section;
   if (auto failed = section.Open(options.update, "collectives")) return *failed;
   const auto accuracy = validate::CompareCollectives();
@@ -162,11 +157,12 @@ Outcome ValidateCollectives(const ValidateCollectivesOptions& options) {
   if (auto failed = section.Write([&] { return report::CollectiveAccuracyMarkdown(*accuracy); })) {
     return *failed;
   }
-  Outcome outcome;
-  outcome.status = accuracy->MeetsTargets() ? kDone : kAnswerIsNo;
-  outcome.output = options.json  ? report::CollectiveAccuracyJson(*accuracy)
-                   : options.csv ? report::CollectiveAccuracyCsv(*accuracy)
-                                 : report::Wrapped(report::CollectiveAccuracyText(*accuracy));
+  Outcome outcome =
+      printer.Print({.text = [&] { return report::CollectiveAccuracyText(*accuracy); },
+                     .json = [&] { return report::CollectiveAccuracyJson(*accuracy); },
+                     .csv = [&] { return report::CollectiveAccuracyCsv(*accuracy); }},
+                    "");
+  if (!accuracy->MeetsTargets()) outcome.status = kAnswerIsNo;
   return outcome;
 }
 
@@ -216,8 +212,8 @@ void DescribeValidate(Question& question, ValidateOptions& options) {
 }
 
 void DescribeValidateCollectives(Question& question, ValidateCollectivesOptions& options) {
-  question.Flag("--json", &options.json);
-  question.Flag("--csv", &options.csv).Excludes({"--json"});
+  question.Flag("--json", &options.forms.json);
+  question.Flag("--csv", &options.forms.csv).Excludes({"--json"});
   AddColumns(question);
   question.Option("--update", &options.update, kFile);
 }
@@ -226,10 +222,10 @@ void DescribeValidatePublished(Question& question, ValidatePublishedOptions& opt
   question.Option("--source", &options.source, "NAME");
   question.Flag("--run", &options.run);
   question.Option("--store", &options.store, kFile).Excludes({"--source"});
-  question.Flag("--json", &options.json);
+  question.Flag("--json", &options.forms.json);
   AddColumns(question);
-  question.Flag("--csv", &options.csv).Excludes({"--json"});
-  question.Option("--report,--html", &options.html, kFile);
+  question.Flag("--csv", &options.forms.csv).Excludes({"--json"});
+  question.Option("--report,--html", &options.forms.report, kFile);
   question.Option("--update", &options.update, kFile).Excludes({"--source"});
 }
 

@@ -136,6 +136,24 @@ std::optional<Outcome> TraceFolder::Write(const std::vector<report::TraceProcess
   return std::nullopt;
 }
 
+std::optional<Outcome> AnswerPrinter::Create(const AnswerForms& forms) {
+  forms_ = forms;
+  return page_.Create(forms.report);
+}
+
+Outcome AnswerPrinter::Print(const PrintedAnswer& answer, std::string messages) {
+  if (auto failed = page_.Write(answer.page)) return *std::move(failed);
+  Outcome outcome{kDone, "", std::move(messages)};
+  outcome.output = forms_.json  ? answer.json()
+                   : forms_.csv ? answer.csv()
+                                : report::Wrapped(answer.text()) + answer.below;
+  if (answer.memory != nullptr) {
+    AnswerFit(answer.memory->verdict(), answer.memory->fit_probability, forms_.fit_probability,
+              outcome);
+  }
+  return outcome;
+}
+
 void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optional<double> least,
                Outcome& outcome) {
   if (verdict == forecast::MemoryVerdict::kDoesNotFit) {

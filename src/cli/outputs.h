@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/cli/outcome.h"
+#include "src/cli/progress.h"
 #include "src/forecast/values.h"
 #include "src/report/output_file.h"
 #include "src/report/table.h"
@@ -90,6 +91,41 @@ class TraceFolder {
 
  private:
   OutputFolder folder_;
+};
+
+// The values of --json, --csv, --report and --fit-probability. A command has some of these options.
+struct AnswerForms {
+  bool json = false;
+  bool csv = false;
+  std::string report;                     // HTML page to write; empty: none
+  std::optional<double> fit_probability;  // below it the status is kMayNotFit
+};
+
+// An answer in each form that its command offers.
+struct PrintedAnswer {
+  std::function<std::string()> text;  // wrapped to the width of the terminal
+  std::function<std::string()> json;
+  std::function<std::string()> csv{};
+  std::function<std::string()> page{};
+  std::string below{};                               // follows the wrapped text
+  const forecast::MemoryForecast* memory = nullptr;  // sets the status by AnswerFit; null: kDone
+};
+
+// Prints an answer in the form that the user chose, and writes its page.
+class AnswerPrinter {
+ public:
+  // Opens the page and starts the clock. Call this function before the work. Returns an outcome
+  // only on failure.
+  std::optional<Outcome> Create(const AnswerForms& forms);
+  // Returns the outcome with the answer and `messages`, or a failure to write the page.
+  Outcome Print(const PrintedAnswer& answer, std::string messages);
+  // Returns the time since Create, for the key `run` of JSON documents.
+  double Seconds() const { return stopwatch_.Seconds(); }
+
+ private:
+  AnswerForms forms_;
+  OptionalOutput page_;
+  Stopwatch stopwatch_;
 };
 
 // Sets the status of `outcome` by the memory forecast. kAnswerIsNo: the plan does not fit.

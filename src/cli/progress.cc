@@ -34,7 +34,23 @@ std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all
                             TimeLeft(static_cast<double>(all - done) / rate));
 }
 
-bool ProgressLine::Possible() { return ::isatty(STDERR_FILENO) == 1; }
+StatusLine::StatusLine() : on_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+StatusLine::~StatusLine() {
+  if (shown_) Erase();
+}
+
+void StatusLine::Show(const std::string& text) {
+  // Carriage return, text, erase the rest of the line.
+  fmt::print(stderr, "{}{}{}", on_terminal_ ? "\r" : "stepcast: ", text,
+             on_terminal_ ? "\033[K" : "\n");
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void StatusLine::Erase() const {
+  if (on_terminal_) fmt::print(stderr, "\r\033[K");
+}
 
 void ProgressLine::Show(std::int64_t done, std::int64_t known, std::int64_t all) {
   const auto now = std::chrono::steady_clock::now();
@@ -42,14 +58,7 @@ void ProgressLine::Show(std::int64_t done, std::int64_t known, std::int64_t all)
   if (now < next_) return;
   constexpr std::chrono::milliseconds kPause(100);
   next_ = now + kPause;
-  // Carriage return, text, erase the rest of the line.
-  fmt::print(stderr, "\r{}\033[K", ProgressText(done, known, all, now - begin_));
-  std::fflush(stderr);
-  shown_ = true;
-}
-
-ProgressLine::~ProgressLine() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  line_.Show(ProgressText(done, known, all, now - begin_));
 }
 
 WorkNotice::WorkNotice(std::string work, std::chrono::milliseconds patience, std::FILE* to)
@@ -114,8 +123,7 @@ std::string SearchProgressText(const SearchProgress& progress, std::int64_t look
 }
 
 SearchProgressLine::SearchProgressLine(std::optional<double> within)
-    : terminal_(::isatty(STDERR_FILENO) == 1),
-      silent_([] {
+    : silent_([] {
         const char* wanted = std::getenv("STEPCAST_PROGRESS");
         return wanted != nullptr && std::string_view(wanted) == "0";
       }()),
@@ -124,11 +132,7 @@ SearchProgressLine::SearchProgressLine(std::optional<double> within)
       next_(begin_),
       part_(begin_) {
   constexpr std::chrono::seconds kPatience(2);
-  if (!terminal_) next_ += kPatience;
-}
-
-SearchProgressLine::~SearchProgressLine() {
-  if (shown_ && terminal_) fmt::print(stderr, "\r\033[K");
+  if (!line_.on_terminal()) next_ += kPatience;
 }
 
 void SearchProgressLine::Show(const SearchProgress& progress) {
@@ -143,25 +147,15 @@ void SearchProgressLine::Show(const SearchProgress& progress) {
   constexpr double kMinute = 60;
   if (!within_ && !said_how_to_end_ && so_far.count() > kMinute) {
     said_how_to_end_ = true;
+    line_.Erase();
     fmt::print(stderr,
-               "{}stepcast: press Ctrl-C to stop the search and print the best plan so far; to "
-               "limit the time, add --within 2min\n",
-               terminal_ ? "\r\033[K" : "");
+               "stepcast: press Ctrl-C to stop the search and print the best plan so far; to limit "
+               "the time, add --within 2min\n");
   }
   const auto most = within_ ? std::optional(*within_ - so_far.count()) : std::nullopt;
-  const std::string text =
-      SearchProgressText(progress, progress.looked_at - looked_at_, now - part_, most);
-  if (terminal_) {
-    constexpr std::chrono::milliseconds kPause(100);
-    next_ = now + kPause;
-    // Carriage return, text, erase the rest of the line.
-    fmt::print(stderr, "\r{}\033[K", text);
-  } else {
-    next_ = now + (now - begin_);
-    fmt::print(stderr, "stepcast: {}\n", text);
-  }
-  std::fflush(stderr);
-  shown_ = true;
+  constexpr std::chrono::milliseconds kPause(100);
+  next_ = now + (line_.on_terminal() ? kPause : now - begin_);
+  line_.Show(SearchProgressText(progress, progress.looked_at - looked_at_, now - part_, most));
 }
 
 }  // namespace stepcast::cli

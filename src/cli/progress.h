@@ -22,20 +22,37 @@ std::string TimeLeft(double seconds);
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed);
 
-// A progress line on stderr that is overwritten until the work is done. Only one thread at a time
-// may use this object.
+// A line of progress on stderr. On a terminal, each text overwrites the last one, and the line is
+// erased at the end. Otherwise, each text is a complete line. Only one thread at a time may use
+// this object.
+class StatusLine {
+ public:
+  StatusLine();
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+  ~StatusLine();
+
+  bool on_terminal() const { return on_terminal_; }
+  void Show(const std::string& text);
+  // Erases the line of a terminal, before other output.
+  void Erase() const;
+
+ private:
+  const bool on_terminal_;
+  bool shown_ = false;
+};
+
+// The progress of a sweep, on a terminal only. Only one thread at a time may use this object.
 class ProgressLine {
  public:
-  // Returns whether stderr is a terminal. A progress line requires a terminal.
-  static bool Possible();
+  bool possible() const { return line_.on_terminal(); }
 
   // Shows the progress. The first call starts the clock.
   void Show(std::int64_t done, std::int64_t known, std::int64_t all);
-  ~ProgressLine();
 
  private:
+  StatusLine line_;
   std::chrono::steady_clock::time_point begin_, next_;
-  bool shown_ = false;
 };
 
 // Prints to `to` what a command is doing: first after `patience`, then whenever the elapsed time
@@ -82,22 +99,18 @@ class SearchProgressLine {
   // `within` is the time limit of the search in seconds. Without `within`, the search runs until
   // its proof is complete.
   explicit SearchProgressLine(std::optional<double> within);
-  SearchProgressLine(const SearchProgressLine&) = delete;
-  SearchProgressLine& operator=(const SearchProgressLine&) = delete;
-  ~SearchProgressLine();
 
   void Show(const planner::SearchProgress& progress);
 
  private:
   using Clock = std::chrono::steady_clock;
-  const bool terminal_;
+  StatusLine line_;
   const bool silent_;
   const std::optional<double> within_;
   const Clock::time_point begin_;
   Clock::time_point next_, part_;
   bool screening_ = true;       // whether the search is in its first phase
   std::int64_t looked_at_ = 0;  // plans examined when the current phase began
-  bool shown_ = false;
   bool said_how_to_end_ = false;
 };
 

@@ -114,10 +114,7 @@ struct PlanOptions : study::PlanQuestion {
   std::string to;
   std::optional<std::int64_t> to_nodes;  // number of nodes there
   std::string store;                     // a file that keeps bounds and forecasts; empty: none
-  bool json = false;
-  bool csv = false;
-  std::string report;                     // HTML page to write; empty: none
-  std::optional<double> fit_probability;  // of the best plan; below it the status is kMayNotFit
+  AnswerForms forms;                     // the fit probability is of the best plan
 };
 
 std::optional<Outcome> EmitBest(const PlanOptions& options, study::PlanSearch& search,
@@ -133,29 +130,30 @@ std::optional<Outcome> EmitBest(const PlanOptions& options, study::PlanSearch& s
 }
 
 Outcome Report(const PlanOptions& options, study::PlanSearch& search,
-               const report::PlanReport& report, OptionalOutput& page) {
-  if (auto failed = page.Write([&] {
-        const auto name = [&](std::int64_t plan) { return search.NameOf(plan); };
-        return report::PlanPage(report, AskedOf(options.scenario, options.set), name);
-      })) {
-    return *failed;
+               const report::PlanReport& report, AnswerPrinter& printer) {
+  // The text output begins with the notes.
+  std::string notes;
+  if (options.forms.json || options.forms.csv) {
+    for (const std::string& note : report.notes) notes += note + "\n";
   }
-  Outcome outcome;
-  outcome.output = options.json  ? report::PlanJson(report)
-                   : options.csv ? report::PlanCsv(report)
-                                 : report::Wrapped(report::PlanText(report));
-  // The text output begins with them.
-  if (options.json || options.csv) {
-    for (const std::string& note : report.notes) outcome.messages += note + "\n";
-  }
-  outcome.messages += Warnings(search.base());
+  Outcome outcome = printer.Print(
+      {.text = [&] { return report::PlanText(report); },
+       .json = [&] { return report::PlanJson(report); },
+       .csv = [&] { return report::PlanCsv(report); },
+       .page =
+           [&] {
+             const auto name = [&](std::int64_t plan) { return search.NameOf(plan); };
+             return report::PlanPage(report, AskedOf(options.scenario, options.set), name);
+           }},
+      notes + Warnings(search.base()));
+  if (outcome.status != kDone) return outcome;
   if (report.interrupted) {
     outcome.status = kInterrupted;
   } else if (report.best.empty()) {
     outcome.status = kAnswerIsNo;
   } else {
     const planner::Outcome& best = report.best.front().outcome;
-    AnswerFit(best.verdict, best.fit_probability, options.fit_probability, outcome);
+    AnswerFit(best.verdict, best.fit_probability, options.forms.fit_probability, outcome);
   }
   if (auto failed = EmitBest(options, search, report, outcome.messages)) return *std::move(failed);
   return outcome;
@@ -175,8 +173,8 @@ report::CommandWords NearestCommand(const PlanOptions& options, const report::Pl
 Outcome Work(const PlanOptions& options, study::PlanSearch& search,
              const std::optional<study::PlanPort>& port, const Stopwatch& stopwatch,
              planner::WorkerPool& pool) {
-  OptionalOutput page;
-  if (auto failed = page.Create(options.report)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   if (auto fault = CheckEmit(search.base(), options.scenario, {options.folder, options.force})) {
     return *std::move(fault);
   }
@@ -197,7 +195,7 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search,
     if (report->would_fit) report->would_fit->command = NearestCommand(options, *report);
     report->seconds = stopwatch.Seconds();
   }
-  Outcome outcome = report ? Report(options, search, *report, page) : OutcomeOf(report.error());
+  Outcome outcome = report ? Report(options, search, *report, printer) : OutcomeOf(report.error());
   outcome.messages += outcome.status == kFailed || outcome.status == kInterrupted
                           ? kept.HowToGoOn()
                           : kept.WhatWasKnown(known);
@@ -375,9 +373,9 @@ void DescribePlan(Question& question, PlanOptions& options) {
   options.DescribeAnswer(question);
   question.Option("--store", &options.store, kFile);
   question.Option("--threads", &options.threads, "N").Between(1, kMostThreads);
-  AddJsonAndCsv(question, options.json, options.csv);
-  AddReport(question, options.report);
-  AddFitProbability(question, options.fit_probability);
+  AddJsonAndCsv(question, options.forms.json, options.forms.csv);
+  AddReport(question, options.forms.report);
+  AddFitProbability(question, options.forms.fit_probability);
   AddEmit(question, options.folder, options.force);
 }
 
@@ -386,7 +384,7 @@ void DescribePlan(Question& question, PlanOptions& options) {
 Command SweepCommand(const RunWork& run_work) {
   return MakeCommand<SweepOptions>("sweep", DescribeSweep, [run_work](SweepOptions& options) {
     ProgressLine line;
-    if (ProgressLine::Possible()) {
+    if (line.possible()) {
       options.progress = [&](std::int64_t done, std::int64_t known, std::int64_t rows) {
         line.Show(done, known, rows);
       };

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/calibrate/run_fit.h"
-#include "src/report/table.h"
+#include "src/report/answer.h"
 #include "src/validate/collectives.h"
 #include "src/validate/measured_runs.h"
 #include "src/validate/published.h"
@@ -41,16 +41,16 @@ std::string PublishedAccuracyCsv(const validate::PublishedAccuracy& accuracy);
 // Returns a self-contained HTML page with tables and plots of forecast against measured values.
 std::string PublishedAccuracyHtml(const validate::PublishedAccuracy& accuracy);
 
+// Returns the errors as a JSON object; null without cases. `count` is the key of their number.
+Json ErrorJson(const char* count, const validate::AccuracyFigures& figures);
+
 // A table of published steps, for the text, the JSON document and the HTML page. Internal to this
 // package.
 
 struct PublishedTable {
   std::string title;
-  std::vector<Column> columns;
-  std::vector<std::vector<std::string>> rows{};
+  AnswerTable table{};
   std::string note{};  // a note below the table; may be empty
-
-  Table ToTable() const;
 };
 
 // Returns only the tables that have rows.

@@ -6,25 +6,62 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/report/page_assets.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
 
-std::string Variable(const std::string& name) { return fmt::format("var({})", name); }
+const Json& Forms() {
+  static const Json forms = Json::parse(ChartForms());
+  return forms;
+}
+
+// The form with its values; a discarded value if it is omitted.
+Json Filled(const Json& form, const Json& values) {
+  if (form.is_string() && form.get_ref<const std::string&>().starts_with('$')) {
+    const std::string name = form.get<std::string>().substr(1);
+    if (values.contains(name)) return values.at(name);
+    return Forms().contains(name) ? Filled(Forms().at(name), values)
+                                  : Json(Json::value_t::discarded);
+  }
+  if (!form.is_structured()) return form;
+  Json filled = form.is_array() ? Json::array() : Json::object();
+  for (const auto& [key, part] : form.items()) {
+    if (form.is_object() && key == "if") {
+      if (!values.contains(part.get<std::string>())) return Json::value_t::discarded;
+      continue;
+    }
+    Json value = Filled(part, values);
+    if (value.is_discarded()) continue;
+    if (form.is_array()) {
+      filled.push_back(std::move(value));
+    } else {
+      filled[key] = std::move(value);
+    }
+  }
+  return filled;
+}
 
 }  // namespace
 
-Json ColourBy(const std::string& field, const Palette& palette, const std::string& title) {
-  Json domain = Json::array(), range = Json::array();
+Json ChartForm(const std::string& name, const Json& values) {
+  return Filled(Forms().at(name), values);
+}
+
+Json ColourBy(const std::string& field, const Palette& palette, Legend legend,
+              const std::string& title) {
+  Json words = Json::array(), colours = Json::array();
   for (const auto& [word, colour] : palette) {
-    domain.push_back(word);
-    range.push_back(Variable(colour));
+    words.push_back(word);
+    colours.push_back(fmt::format("var({})", colour));
   }
-  return Json{{"field", field},
-              {"type", "nominal"},
-              {"scale", {{"domain", std::move(domain)}, {"range", std::move(range)}}},
-              {"legend", {{"title", title.empty() ? Json() : Json(title)}, {"orient", "top"}}}};
+  Json values{{"field", field},
+              {"words", std::move(words)},
+              {"colors", std::move(colours)},
+              {"title", title.empty() ? Json() : Json(title)}};
+  if (legend == Legend::kPoints) values["symbol"] = "circle";
+  return ChartForm("words", values);
 }
 
 Palette PaletteOf(const std::vector<std::string>& words) {
@@ -52,131 +89,52 @@ double AmountIn(ByteUnit unit, Bytes bytes) {
   return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
 }
 
-Json Quantity(const std::string& field, const std::string& title, Json scale) {
-  Json channel{{"field", field}, {"type", "quantitative"}, {"title", title}};
-  if (!scale.is_null()) channel["scale"] = std::move(scale);
-  return channel;
-}
-
-Json Mark(const std::string& type, Json more) {
-  Json mark{{"type", type}, {"tooltip", {{"content", "data"}}}};
-  mark.update(more);
-  return mark;
-}
-
-Json Layered(Json layers, Json encoding, double emphasis, int height) {
-  const auto in_focus = [](Json then, Json otherwise) {
-    return Json{{"condition", {{"test", "datum.id === focus"}, {"value", std::move(then)}}},
-                {"value", std::move(otherwise)}};
-  };
-  Json& rows = layers.back();
-  rows["encoding"]["stroke"] = in_focus("var(--mark)", rows["mark"].value("stroke", "transparent"));
-  rows["encoding"]["strokeWidth"] = in_focus(emphasis, rows["mark"].value("strokeWidth", 0.0));
-  if (rows["mark"]["type"] == "point") {
-    constexpr int kUsual = 60, kLarger = 3;
-    const int size = rows["mark"].value("size", kUsual);
-    rows["encoding"]["size"] = in_focus(kLarger * size, size);
-  }
-  return Json{{"data", {{"name", "rows"}}},
-              {"width", "container"},
-              {"height", height},
-              {"params", {{{"name", "focus"}, {"value", -1}}}},
-              {"encoding", std::move(encoding)},
-              {"layer", std::move(layers)}};
-}
-
 Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit, ChartData data,
-                               const std::vector<std::string>& groups,
-                               const std::vector<std::string>& shapes, double least, double most,
-                               std::vector<ChartTip> tips) {
+                               const std::vector<std::string>& shapes, std::vector<ChartTip> tips) {
+  std::vector<double> values_of_both;
+  for (const char* column : {"measured", "forecast"}) {
+    for (const Json& value : data.Distinct(column)) values_of_both.push_back(value.get<double>());
+  }
+  const auto [least, most] = std::minmax_element(values_of_both.begin(), values_of_both.end());
+  std::vector<std::string> groups;
+  for (const Json& group : data.Distinct("group")) groups.push_back(group.get<std::string>());
   // A margin around the outermost points.
   constexpr double kRoom = 1.25, kTenth = 1.1;
-  const double from = least / kRoom, to = most * kRoom;
-  const auto line = [&](double factor, bool dashed) {
-    Json mark{{"type", "line"}, {"color", "var(--quiet)"}, {"strokeWidth", 1}, {"clip", true}};
-    if (dashed) mark["strokeDash"] = {4, 4};
-    return Json{{"data",
-                 {{"values",
-                   {{{"measured", from}, {"forecast", from * factor}},
-                    {{"measured", to}, {"forecast", to * factor}}}}}},
-                {"mark", std::move(mark)},
-                {"encoding", {{"color", nullptr}, {"shape", nullptr}}}};
+  const double from = *least / kRoom, to = *most * kRoom;
+  const auto line = [&](double factor) {
+    return Json{{{"measured", from}, {"forecast", from * factor}},
+                {{"measured", to}, {"forecast", to * factor}}};
   };
-  Json points{{"mark", Mark("point", {{"filled", true}, {"size", 44}, {"opacity", 0.75}})}};
-  Json layers =
-      Json::array({line(1, false), line(kTenth, true), line(1 / kTenth, true), std::move(points)});
-  const Json scale{{"type", "log"}, {"domain", {from, to}}, {"nice", false}};
-  const Json axis{{"format", "~g"}, {"tickCount", 6}};
-  Json x = Quantity("measured", "measured, " + unit, scale);
-  Json y = Quantity("forecast", "forecast, " + unit, scale);
-  x["axis"] = axis;
-  y["axis"] = axis;
-  Json encoding{{"x", std::move(x)}, {"y", std::move(y)}};
-  encoding["color"] = ColourBy("group", PaletteOf(groups));
-  encoding["color"]["legend"]["symbolType"] = "circle";
-  if (!shapes.empty()) {
-    encoding["shape"] = {{"field", "shape"},
-                         {"type", "nominal"},
-                         {"scale", {{"domain", shapes}, {"range", {"circle", "cross", "square"}}}},
-                         {"legend", {{"title", nullptr}, {"orient", "top"}}}};
-  }
-  constexpr int kHeight = 520;
-  Json spec = Layered(std::move(layers), std::move(encoding), 2, kHeight);
+  Json values{{"x", "measured, " + unit},
+              {"y", "forecast, " + unit},
+              {"scale", {{"type", "log"}, {"domain", {from, to}}, {"nice", false}}},
+              {"groups", ColourBy("group", PaletteOf(groups), Legend::kPoints)},
+              {"equal", line(1)},
+              {"more", line(kTenth)},
+              {"less", line(1 / kTenth)}};
+  if (!shapes.empty()) values["shapes"] = shapes;
   if (groups.size() == 1) {
-    spec["encoding"]["color"]["legend"] = nullptr;
+    values["groups"]["legend"] = nullptr;
   } else {
     // A selection that shows one group only.
-    Json options = Json::array({"all"});
-    for (const std::string& group : groups) options.push_back(group);
-    spec["params"].push_back(
-        {{"name", "only"},
-         {"value", "all"},
-         {"bind", {{"input", "select"}, {"options", std::move(options)}, {"name", "Show"}}}});
-    spec["layer"][3]["transform"] = {{{"filter", "only === 'all' || datum.group === only"}}};
+    values["choices"] = groups;
+    values["choices"].insert(values["choices"].begin(), "all");
+    values["chosen"] = {{{"filter", "only === 'all' || datum.group === only"}}};
   }
-  return {
-      .label = label, .spec = std::move(spec), .data = std::move(data), .tips = std::move(tips)};
-}
-
-std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channel) {
-  const Json data{{"values", Json::array({Json{{"limit", limit.value}, {"text", limit.text}}})}};
-  // The limit has none of the rows' other channels.
-  Json of_limit{{"color", nullptr}, {"order", nullptr}, {channel == "x" ? "y" : "x", nullptr}};
-  of_limit[channel] = {{"field", "limit"}, {"type", "quantitative"}};
-  Json with_text = of_limit;
-  with_text["text"] = {{"field", "text"}};
-  Json text{{"type", "text"}, {"color", "var(--bad)"}, {"align", "right"}, {"fontSize", 12},
-            {"dx", -4},       {"tooltip", nullptr}};
-  text[channel == "x" ? "y" : "x"] = channel == "x" ? Json(0) : Json("width");
-  text["baseline"] = "bottom";
-  text["dy"] = -4;
-  const Json rule{
-      {"type", "rule"}, {"color", "var(--bad)"}, {"strokeDash", {5, 4}}, {"tooltip", nullptr}};
-  return {Json{{"data", data}, {"mark", rule}, {"encoding", std::move(of_limit)}},
-          Json{{"data", data}, {"mark", std::move(text)}, {"encoding", std::move(with_text)}}};
+  return {.label = label,
+          .spec = ChartForm("predicted against measured", values),
+          .data = std::move(data),
+          .tips = std::move(tips)};
 }
 
 Chart StackedBars(const std::string& label, const std::string& unit, ChartData data,
-                  const Palette& parts, int bars) {
-  Json x = Quantity("value", unit, {{"nice", false}});
-  x["stack"] = "zero";
-  x["axis"] = {{"grid", true}, {"tickCount", 8}};
-  Json encoding{{"x", std::move(x)},
-                {"y",
-                 {{"field", "bar"},
-                  {"type", "nominal"},
-                  {"sort", nullptr},
-                  {"title", nullptr},
-                  {"axis", {{"domain", false}, {"ticks", false}}}}},
-                {"color", ColourBy("part", parts)},
-                // Parts are stacked in the order of the data.
-                {"order", {{"field", "id"}, {"type", "quantitative"}}}};
+                  const Palette& parts, int bars, const Json& more) {
   constexpr int kBar = 46;
-  Json base{{"mark", Mark("bar", {{"stroke", "var(--paper)"}, {"strokeWidth", 1.0}})}};
-  constexpr double kEmphasis = 3;
+  Json values{{"height", kBar * bars}, {"title", unit}, {"parts", ColourBy("part", parts)}};
+  values.update(more);
   return {
       .label = label,
-      .spec = Layered(Json::array({std::move(base)}), std::move(encoding), kEmphasis, kBar * bars),
+      .spec = ChartForm("bars", values),
       .data = std::move(data),
       .tips = {
           {"bar", ""}, {"part", "Part"}, {"value", "Amount", unit, 3}, {"share", "Share", "%", 1}}};
@@ -202,38 +160,23 @@ Chart ByteBars(const std::string& label, const std::vector<ByteBar>& bars, const
                                    static_cast<double>(whole(bar).count())));
     }
   }
-  Chart chart =
-      StackedBars(label, unit.name, std::move(data), parts, static_cast<int>(bars.size()));
-  if (capacity <= Bytes()) return chart;
+  Json limit = Json::object();
   const std::string text = fmt::format("capacity {}", FormatBytes(capacity));
-  if (!DrawsCapacity(capacity, longest)) {
-    chart.spec["encoding"]["x"]["title"] = fmt::format("{}; {}", unit.name, text);
-    return chart;
+  if (DrawsCapacity(capacity, longest)) {
+    limit = {{"limit", AmountIn(unit, capacity)}, {"limit words", text}};
+  } else if (capacity > Bytes()) {
+    limit["title"] = fmt::format("{}; {}", unit.name, text);
   }
-  for (Json& layer : LimitLayers({AmountIn(unit, capacity), text}, "x")) {
-    layer["encoding"]["x"]["title"] = unit.name;
-    chart.spec["layer"].push_back(std::move(layer));
-  }
-  return chart;
+  return StackedBars(label, unit.name, std::move(data), parts, static_cast<int>(bars.size()),
+                     limit);
 }
 
 Chart LinesOver(const std::string& label, const std::string& x, const std::string& y,
                 ChartData data, const std::vector<std::string>& lines, std::vector<ChartTip> tips) {
-  Json encoding{{"x",
-                 {{"field", "x"},
-                  {"type", "ordinal"},
-                  {"sort", nullptr},
-                  {"title", x},
-                  {"axis", {{"labelAngle", -30}, {"labelOverlap", true}}}}},
-                {"y", Quantity("value", y)},
-                {"color", ColourBy("line", PaletteOf(lines))}};
-  encoding["color"]["legend"]["symbolType"] = "circle";
-  Json line{{"mark", {{"type", "line"}, {"strokeWidth", 1.6}, {"tooltip", nullptr}}}};
-  Json points{{"mark", Mark("point", {{"size", 60}, {"filled", true}})}};
-  constexpr int kHeight = 300;
   return {.label = label,
-          .spec = Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2,
-                          kHeight),
+          .spec = ChartForm(
+              "line chart",
+              {{"x", x}, {"y", y}, {"lines", ColourBy("line", PaletteOf(lines), Legend::kPoints)}}),
           .data = std::move(data),
           .tips = std::move(tips)};
 }

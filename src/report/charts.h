@@ -14,8 +14,11 @@ namespace stepcast::report {
 // The values of a text column, each with its CSS color variable ("--forward").
 using Palette = std::vector<std::pair<std::string, std::string>>;
 
-// Returns the channel that colors the values of `field`, with a legend above the chart.
-Json ColourBy(const std::string& field, const Palette& palette, const std::string& title = "");
+// Returns the channel that colors the values of `field`, with a legend above the chart. The legend
+// of points has circles.
+enum class Legend { kPlain, kPoints };
+Json ColourBy(const std::string& field, const Palette& palette, Legend legend = Legend::kPlain,
+              const std::string& title = "");
 
 // Returns a palette for values without fixed colors.
 Palette PaletteOf(const std::vector<std::string>& words);
@@ -34,38 +37,23 @@ bool DrawsCapacity(Bytes capacity, Bytes largest);
 // Returns a size in a unit, rounded for charts.
 double AmountIn(ByteUnit unit, Bytes bytes);
 
-// Returns a quantitative channel of Vega-Lite. `scale` may be null.
-Json Quantity(const std::string& field, const std::string& title, Json scale = nullptr);
-
-// Returns a specification with the width of all charts and a height of `height` pixels. The last of
-// `layers` draws the rows. The row with keyboard focus has an outline of width `emphasis`.
-Json Layered(Json layers, Json encoding, double emphasis, int height);
-
-// Returns a mark that shows the rows' tooltips.
-Json Mark(const std::string& type, Json more = Json::object());
+// Returns the form `name` of chart_forms.json: a Vega-Lite specification or a part of one. In the
+// file, "$NAME" is a placeholder for the value NAME of `values`. Without such a value, the
+// placeholder stands for the form NAME. A member or element whose placeholder has neither a value
+// nor a form is omitted. An object with the member "if": NAME is omitted without a value NAME.
+Json ChartForm(const std::string& name, const Json& values);
 
 // Returns a plot of forecast against measured values on logarithmic axes. Lines mark equality and
 // deviations of ten per cent. The columns of `data` are measured, forecast, group (color), name,
-// the columns of `tips` and, with `shapes`, shape. `unit` is the unit of the values and of the
-// ticks, such as "s".
+// the columns of `tips` and, with `shapes`, shape. `data` must have at least one row, and its
+// values must be positive. `unit` is the unit of the values and of the ticks, such as "s".
 Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit, ChartData data,
-                               const std::vector<std::string>& groups,
-                               const std::vector<std::string>& shapes, double least, double most,
-                               std::vector<ChartTip> tips);
-
-// A limit drawn across a chart, such as a capacity.
-struct ChartLimit {
-  double value = 0;
-  std::string text;  // "capacity 80 GiB"
-};
-// Returns the layers of a chart that draw a limit as a line. `channel` is the channel of the
-// values, "x" or "y".
-std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channel);
+                               const std::vector<std::string>& shapes, std::vector<ChartTip> tips);
 
 // Returns a chart of stacked bars. The columns of `data` are bar, part, value, and share (per cent
-// of the bar).
+// of the bar). `more` has further values of the form "bars".
 Chart StackedBars(const std::string& label, const std::string& unit, ChartData data,
-                  const Palette& parts, int bars);
+                  const Palette& parts, int bars, const Json& more = Json::object());
 
 // A memory bar: its name, and a size for each part.
 using ByteBar = std::pair<std::string, std::vector<Bytes>>;

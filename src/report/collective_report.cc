@@ -225,47 +225,13 @@ Chart MessagesChart(const CollectiveSteps& steps) {
     names.push_back(steps.participants[static_cast<std::size_t>(i)]);
     values.push_back(i);
   }
-  const auto x = [&](const char* field) {
-    Json channel = Quantity(field, "step", {{"domain", {0, rounds}}, {"nice", false}});
-    channel["axis"] = {{"tickMinStep", 1}, {"format", "d"}};
-    return channel;
-  };
-  const auto y = [&](const char* field) {
-    Json channel =
-        Quantity(field, "", {{"domain", {-0.5, rows - 0.5}}, {"reverse", true}, {"nice", false}});
-    channel["title"] = nullptr;
-    channel["axis"] = {{"values", values}, {"labelExpr", OneLine(names) + "[datum.value]"}};
-    return channel;
-  };
-  Json lines{{"mark", {{"type", "rule"}, {"strokeWidth", 1.4}, {"tooltip", nullptr}}},
-             {"encoding",
-              {{"x", x("start")},
-               {"x2", {{"field", "end"}}},
-               {"y", y("from")},
-               {"y2", {{"field", "to"}}}}}};
-  // The number of the chunk beside its sender, if a step has the width.
-  const char* shown = "scale('x', 1) - scale('x', 0) > 16 + 6 * length(datum.chunk) ? 1 : 0";
-  Json chunks{
-      {"mark",
-       {{"type", "text"},
-        {"align", "left"},
-        {"dx", 6},
-        {"dy", -7},
-        {"fontSize", 11},
-        {"color", "var(--quiet)"},
-        {"opacity", {{"expr", shown}}},
-        {"tooltip", nullptr}}},
-      {"encoding",
-       {{"x", x("start")}, {"y", y("from")}, {"text", {{"field", "chunk"}}}, {"color", nullptr}}}};
-  Json layers = Json::array({std::move(lines), std::move(chunks)});
-  layers.push_back(Json{{"mark", Mark("point", {{"filled", true}, {"size", 44}})}});
   constexpr int kRow = 34, kLeast = 120;
-  chart.spec = Layered(std::move(layers),
-                       {{"x", x("end")},
-                        {"y", y("to")},
-                        {"color", ColourBy("what", {{"adds it", "--c1"}, {"stores it", "--c0"}})}},
-                       2, std::max(kLeast, kRow * rows));
-  chart.spec["encoding"]["color"]["legend"]["title"] = "the receiver of a chunk";
+  chart.spec =
+      ChartForm("messages",
+                {{"height", std::max(kLeast, kRow * rows)},
+                 {"rounds", rounds},
+                 {"below", rows - 0.5},
+                 {"names", {{"values", values}, {"labelExpr", OneLine(names) + "[datum.value]"}}}});
   return chart;
 }
 

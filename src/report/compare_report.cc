@@ -233,16 +233,9 @@ std::string VerdictOf(const Forecast& a, const Forecast& b) {
 
 PageSection TimeSection(const Forecast& a, const Forecast& b) {
   PageSection section{.heading = "Time breakdown"};
-  ChartData data;
-  AddBreakdown(data, "A", a.time, a.step_time);
-  AddBreakdown(data, "B", b.time, b.step_time);
-  Palette parts = BreakdownPalette(a.time);
-  for (auto& part : BreakdownPalette(b.time)) {
-    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
-  }
   section.chart =
-      StackedBars("Time breakdown of one step, plan A above plan B, as two stacked bars", "ms",
-                  std::move(data), parts, 2);
+      BreakdownChart("Time breakdown of one step, plan A above plan B, as two stacked bars",
+                     {{"A", &a}, {"B", &b}});
   section.tables = {{.caption = "Parts of the step", .table = TimeTable(a, b)},
                     {.caption = "Values of the step", .table = Figures(a, b)}};
   return section;

@@ -12,22 +12,11 @@ namespace stepcast::report {
 std::string HtmlEscaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
+    out += c == '&'   ? "&amp;"
+           : c == '<' ? "&lt;"
+           : c == '>' ? "&gt;"
+           : c == '"' ? "&quot;"
+                      : std::string(1, c);
   }
   return out;
 }
@@ -204,15 +193,7 @@ std::string Head(const Page& page) {
 }
 
 const char* ClassOf(Tone tone) {
-  switch (tone) {
-    case Tone::kPlain:
-      return "";
-    case Tone::kGood:
-      return "good";
-    case Tone::kBad:
-      break;
-  }
-  return "bad";
+  return tone == Tone::kPlain ? "" : tone == Tone::kGood ? "good" : "bad";
 }
 
 std::string Answer(const Page& page) {
@@ -303,14 +284,13 @@ void ChartData::Word(std::string_view name, const std::string& word) {
 }
 
 Json ChartData::ToJson() const {
-  const std::size_t rows = columns_.empty() ? 0 : columns_.front().rows.size();
   Json columns = Json::object(), values = Json::object();
   for (const Column& column : columns_) {
-    STEPCAST_CHECK(column.rows.size() == rows, "a row must have a value in every column");
+    STEPCAST_CHECK(column.rows.size() == rows(), "a row must have a value in every column");
     columns[column.name] = column.ToJson();
     if (column.indexed()) values[column.name] = column.values;
   }
-  return Json{{"rows", rows}, {"columns", std::move(columns)}, {"values", std::move(values)}};
+  return Json{{"rows", rows()}, {"columns", std::move(columns)}, {"values", std::move(values)}};
 }
 
 std::string PageHtml(const Page& page) {

@@ -39,6 +39,9 @@ class ChartData {
   // Adds a missing value to a column of numbers.
   void Missing(std::string_view column);
   void Word(std::string_view column, const std::string& word);
+  std::size_t rows() const { return columns_.empty() ? 0 : columns_.front().rows.size(); }
+  // Returns the distinct values of a column, in the order of their first rows.
+  const std::vector<Json>& Distinct(std::string_view column) { return At(column).values; }
   Json ToJson() const;
 
  private:

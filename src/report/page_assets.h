@@ -2,7 +2,8 @@
 
 #include <string_view>
 
-// Files that are embedded in every report page at build time: charting libraries, style and script.
+// Files that are embedded at build time: the charting libraries, style and script of every report
+// page, and the forms of its charts.
 namespace stepcast::report {
 
 std::string_view VegaScript();
@@ -13,6 +14,8 @@ std::string_view ChartLicences();
 
 std::string_view PageStyle();   // page.css
 std::string_view PageScript();  // page.js
+
+std::string_view ChartForms();  // chart_forms.json
 
 // Each function returns a script's hash ("sha256-..."), for the page's Content-Security-Policy.
 std::string_view VegaScriptHash();

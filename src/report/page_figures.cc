@@ -43,36 +43,30 @@ const char* ColourOf(std::string_view key) {
 
 }  // namespace
 
-Palette BreakdownPalette(const forecast::TimeBreakdown& time) {
+Chart BreakdownChart(const std::string& label, const std::vector<StepBar>& bars) {
+  ChartData data;
   Palette palette;
-  for (const forecast::TimePart& part : forecast::PartsOf(time)) {
-    if (part.always || part.time > Time()) palette.emplace_back(part.name, ColourOf(part.key));
+  for (const auto& [name, step] : bars) {
+    for (const forecast::TimePart& part : forecast::PartsOf(step->time)) {
+      // Learned time may be negative, which a bar cannot show.
+      if (!part.always && part.time <= Time()) continue;
+      const std::pair<std::string, std::string> coloured{part.name, ColourOf(part.key)};
+      if (std::find(palette.begin(), palette.end(), coloured) == palette.end()) {
+        palette.push_back(coloured);
+      }
+      data.Word("bar", name);
+      data.Word("part", part.name);
+      data.Number("value", InMilliseconds(part.time));
+      data.Number("share",
+                  step->step_time > Time() ? Rounded(kHundred * (part.time / step->step_time)) : 0);
+    }
   }
-  return palette;
-}
-
-void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
-                  Time step) {
-  for (const forecast::TimePart& part : forecast::PartsOf(time)) {
-    // Learned time may be negative, which a bar cannot show.
-    if (!part.always && part.time <= Time()) continue;
-    data.Word("bar", bar);
-    data.Word("part", part.name);
-    data.Number("value", InMilliseconds(part.time));
-    data.Number("share", step > Time() ? Rounded(kHundred * (part.time / step)) : 0);
-  }
+  return StackedBars(label, "ms", std::move(data), palette, static_cast<int>(bars.size()));
 }
 
 Tone ToneOf(forecast::MemoryVerdict verdict) {
-  switch (verdict) {
-    case forecast::MemoryVerdict::kFits:
-      return Tone::kGood;
-    case forecast::MemoryVerdict::kMayNotFit:
-      return Tone::kPlain;
-    case forecast::MemoryVerdict::kDoesNotFit:
-      break;
-  }
-  return Tone::kBad;
+  using enum forecast::MemoryVerdict;
+  return verdict == kFits ? Tone::kGood : verdict == kMayNotFit ? Tone::kPlain : Tone::kBad;
 }
 
 Page PageOf(const scenario::Scenario& scenario, std::string kind) {
@@ -112,11 +106,9 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
       "for a collective or a message, time counts as exposed communication. A wait for a late "
       "rank counts as imbalance, and a wait for another stage as pipeline bubble. The rest is "
       "idle time. The parts add up to the step."};
-  ChartData data;
-  AddBreakdown(data, "step", forecast.time, forecast.step_time);
-  section.chart =
-      StackedBars("Time breakdown of one step, as one stacked bar; the table below lists its parts",
-                  "ms", std::move(data), BreakdownPalette(forecast.time), 1);
+  section.chart = BreakdownChart(
+      "Time breakdown of one step, as one stacked bar; the table below lists its parts",
+      {{"step", &forecast}});
   section.tables.push_back(
       {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
   if (!forecast.classes.empty()) {

@@ -19,13 +19,11 @@ namespace stepcast::report {
 // defaults. The page has an empty answer and no sections.
 Page PageOf(const scenario::Scenario& scenario, std::string kind);
 
-// Returns the colors of the parts of a step's time. Allocator flushes and the learned correction
-// are included only if they are not zero.
-Palette BreakdownPalette(const forecast::TimeBreakdown& time);
-
-// Adds the parts of a step to `data` as rows for StackedBars. `bar` is the name of the bar.
-void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
-                  Time step);
+// A bar of BreakdownChart: its name, and a forecast or measured step.
+using StepBar = std::pair<std::string, const forecast::Forecast*>;
+// Returns a chart of the parts of steps, as stacked bars. Allocator flushes and the learned
+// correction are included only if they are not zero.
+Chart BreakdownChart(const std::string& label, const std::vector<StepBar>& bars);
 
 // Returns a forecast's step time, throughput, utilization and memory as the large numbers of a
 // page.

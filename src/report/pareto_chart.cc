@@ -144,9 +144,7 @@ class ParetoDrawing {
   void AddTips(Chart& chart) const;
   Json MemoryDomain() const;
   Palette Colours() const;
-  Json Encoding() const;
-  Json FrontLine() const;
-  Json Layers() const;
+  Json Spec() const;
 
   std::vector<ParetoPoint> points_;
   bool given_;
@@ -162,8 +160,7 @@ Chart ParetoDrawing::Draw(const std::string& label) const {
   chart.label = label;
   AddRows(chart);
   AddTips(chart);
-  constexpr int kHeight = 380;
-  chart.spec = Layered(Layers(), Encoding(), 2, kHeight);
+  chart.spec = Spec();
   return chart;
 }
 
@@ -211,40 +208,21 @@ Palette ParetoDrawing::Colours() const {
   return palette;
 }
 
-Json ParetoDrawing::Encoding() const {
-  const Json times =
-      LooseDomain([this](const ParetoPoint& point) { return compared_.value(point); });
-  Json encoding{{"x", Quantity(by_token_ ? "token" : "step",
-                               fmt::format("{}, {}", compared_.name, compared_.unit), times)},
-                {"y", Quantity("peak", axis_, MemoryDomain())},
-                {"color", ColourBy("what", Colours())}};
-  encoding["color"]["legend"]["symbolType"] = "circle";
-  return encoding;
-}
-
-Json ParetoDrawing::FrontLine() const {
-  return Json{{"transform", {{{"filter", fmt::format("datum.what === '{}'", kFront)}}}},
-              {"mark",
-               {{"type", "line"},
-                {"interpolate", "step-after"},
-                {"color", "var(--c1)"},
-                {"strokeWidth", 1.2},
-                {"tooltip", nullptr}}},
-              {"encoding", {{"color", nullptr}}}};
-}
-
-// A front in more than two dimensions is not drawn as a line.
-Json ParetoDrawing::Layers() const {
-  Json layers = Json::array();
-  if (!given_) layers.push_back(FrontLine());
+Json ParetoDrawing::Spec() const {
+  Json values{
+      {"compared", by_token_ ? "token" : "step"},
+      {"x", fmt::format("{}, {}", compared_.name, compared_.unit)},
+      {"times", LooseDomain([this](const ParetoPoint& point) { return compared_.value(point); })},
+      {"y", axis_},
+      {"memory", MemoryDomain()},
+      {"kinds", ColourBy("what", Colours(), Legend::kPoints)}};
+  // A front in more than two dimensions is not drawn as a line.
+  if (!given_) values["front"] = fmt::format("datum.what === '{}'", kFront);
   if (limit_) {
-    const ChartLimit capacity{Amount(*limit_), fmt::format("capacity {}", FormatBytes(*limit_))};
-    for (Json& layer : LimitLayers(capacity, "y")) layers.push_back(std::move(layer));
+    values["limit"] = Amount(*limit_);
+    values["limit words"] = fmt::format("capacity {}", FormatBytes(*limit_));
   }
-  layers.push_back(
-      Json{{"mark",
-            Mark("point", {{"filled", true}, {"size", 60}, {"opacity", 0.85}, {"clip", true}})}});
-  return layers;
+  return ChartForm("step time against memory", values);
 }
 
 Table ParetoDrawing::FrontTable(const std::vector<ParetoPoint>& front) const {
@@ -273,6 +251,13 @@ std::vector<ParetoPoint> FrontOf(const std::vector<ParetoPoint>& points) {
 }
 
 }  // namespace
+
+void Draw(ParetoFigure figure, std::string caption, PageSection& section) {
+  section.chart = std::move(figure.chart);
+  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
+  section.tables.push_back(
+      {.caption = std::move(caption), .table = std::move(figure.front), .sortable = true});
+}
 
 ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
                          const std::string& unfit, const std::string& memory,

@@ -35,6 +35,9 @@ struct ParetoFigure {
   Table front;       // points on the front, shortest step first
 };
 
+// Moves the figure into a section. `caption` is the caption of the table.
+void Draw(ParetoFigure figure, std::string caption, PageSection& section);
+
 // Returns a chart with all points on the front, and with an evenly distributed selection of the
 // other points if there are many. `unfit` is the legend of points that do not fit. `memory` is the
 // title of the axis for `peak`. `limit` is the capacity, if all points have the same capacity.

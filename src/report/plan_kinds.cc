@@ -229,20 +229,12 @@ PageSection KindsSection(const PlanReport& report) {
   }
   Chart chart =
       StackedBars("Step time of the best plan of each kind, and of your own plan, as bars", "ms",
-                  std::move(data), palette, static_cast<int>(shown.size()));
+                  std::move(data), palette, static_cast<int>(shown.size()), {{"ranges", true}});
   chart.tips = {{"bar", ""},
                 {"plan", "Plan"},
                 {"value", "Step time", "ms", 3},
                 {"low", "From", "ms", 3},
                 {"high", "To", "ms", 3}};
-  chart.spec["layer"].push_back(
-      {{"transform", {{{"filter", "datum.low !== null"}}}},
-       {"mark", {{"type", "rule"}, {"strokeWidth", 2}, {"tooltip", nullptr}}},
-       {"encoding",
-        {{"x", {{"field", "low"}, {"type", "quantitative"}, {"stack", nullptr}, {"title", "ms"}}},
-         {"x2", {{"field", "high"}}},
-         {"order", nullptr},
-         {"color", {{"value", "var(--ink)"}}}}}});
   section.chart = std::move(chart);
   section.tables.push_back({.caption = "The best plan of each kind",
                             .table = KindsTable(report, shown),

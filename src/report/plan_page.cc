@@ -180,10 +180,7 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
                  "enough memory free."
                : "Each point is a plan that was simulated. The search did not look for the front, "
                  "so other plans may be on the front."};
-  section.chart = std::move(figure.chart);
-  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
-  section.tables.push_back(
-      {.caption = "Plans on the front", .table = std::move(figure.front), .sortable = true});
+  Draw(std::move(figure), "Plans on the front", section);
   return section;
 }
 

@@ -21,14 +21,9 @@ std::string Paragraph(const std::string& text) {
 }
 
 Json FiguresJson(const AccuracyFigures& figures) {
-  if (figures.cases == 0) return nullptr;
-  return Json{
-      {"cases", figures.cases},
-      {"mean", figures.mean},
-      {"median", figures.median},
-      {"p90", figures.p90},
-      {"bias", figures.bias},
-      {"rank_correlation", figures.rank_correlation ? Json(*figures.rank_correlation) : Json()}};
+  Json json = ErrorJson("cases", figures);
+  if (!json.is_null()) json["rank_correlation"] = Cell(figures.rank_correlation).value;
+  return json;
 }
 
 Json CoverageJson(const validate::Coverage& coverage) {
@@ -75,7 +70,7 @@ Json CaseJson(const PublishedAccuracy& accuracy, const PublishedOutcome& outcome
 std::string PublishedAccuracyText(const PublishedAccuracy& accuracy) {
   std::string out = Paragraph(PublishedPreface()) + "\n" + PublishedCounts(accuracy) + "\n";
   for (const PublishedTable& content : PublishedTables(accuracy)) {
-    out += fmt::format("\n{}\n\n{}", content.title, content.ToTable().ToString());
+    out += fmt::format("\n{}\n\n{}", content.title, content.table.Text());
     if (!content.note.empty()) out += Paragraph(content.note);
   }
   return out;
@@ -84,7 +79,7 @@ std::string PublishedAccuracyText(const PublishedAccuracy& accuracy) {
 std::string PublishedAccuracyMarkdown(const PublishedAccuracy& accuracy) {
   std::string out = PublishedPreface() + "\n\n" + PublishedCounts(accuracy) + "\n";
   for (const PublishedTable& content : PublishedTables(accuracy)) {
-    out += fmt::format("\n### {}\n\n{}", content.title, Markdown(content.ToTable()));
+    out += fmt::format("\n### {}\n\n{}", content.title, Markdown(content.table.ToTable()));
     if (!content.note.empty()) out += "\n" + content.note + "\n";
   }
   return out;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,14 +26,8 @@ class Points {
            double forecast, const std::string& measured_text, const std::string& forecast_text) {
     if (measured <= 0 || forecast <= 0) return;  // no place on a logarithmic axis
     const scenario::PublishedCase& row = accuracy_.CaseOf(outcome);
-    const std::string& source = accuracy_.sources[outcome.source].name;
-    if (std::find(sources_.begin(), sources_.end(), source) == sources_.end()) {
-      sources_.push_back(source);
-    }
-    least_ = std::min({least_, measured, forecast});
-    most_ = std::max({most_, measured, forecast});
     data_.Word("name", row.name);
-    data_.Word("group", source);
+    data_.Word("group", accuracy_.sources[outcome.source].name);
     data_.Word("shape", row.split == scenario::Split::kFit ? "fit" : "check");
     data_.Word("run", fmt::format("{} on {} {}", outcome.model, outcome.devices, outcome.gpu));
     data_.Word("what", what);
@@ -43,13 +36,13 @@ class Points {
     data_.Word("measured_text", measured_text);
     data_.Word("forecast_text", forecast_text);
     data_.Number("error", Rounded(kHundred * (forecast - measured) / measured));
-    ++count_;
   }
 
   // A section; it has no chart if nothing was measured.
   PageSection Section(const std::string& heading, const std::string& unit) && {
     PageSection section{.heading = heading};
-    if (count_ == 0) {
+    const std::size_t points = data_.rows();
+    if (points == 0) {
       section.paragraphs = {"No case has a measured value for this chart."};
       return section;
     }
@@ -57,13 +50,14 @@ class Points {
         "Each point is a published run. Circles are rows marked check; crosses are rows marked "
         "fit. On the solid line, forecast and measurement are equal; on the dashed lines, they "
         "differ by 10 %."};
+    const std::size_t sources = data_.Distinct("group").size();
     section.chart = PredictedAgainstMeasured(
         fmt::format(
             "{}: forecast against measured; {} {} from {} {}; the tables below list the errors by "
             "source",
-            heading, count_, count_ == 1 ? "point" : "points", sources_.size(),
-            sources_.size() == 1 ? "source" : "sources"),
-        unit, std::move(data_), sources_, {"check", "fit"}, least_, most_,
+            heading, points, points == 1 ? "point" : "points", sources,
+            sources == 1 ? "source" : "sources"),
+        unit, std::move(data_), {"check", "fit"},
         {{"group", "Source"},
          {"name", "Case"},
          {"run", "Run"},
@@ -78,10 +72,6 @@ class Points {
  private:
   const PublishedAccuracy& accuracy_;
   ChartData data_;
-  std::vector<std::string> sources_;
-  double least_ = std::numeric_limits<double>::infinity();
-  double most_ = 0;
-  std::size_t count_ = 0;
 };
 
 Table SourceTable(const PublishedAccuracy& accuracy) {
@@ -144,7 +134,7 @@ std::string PublishedAccuracyHtml(const PublishedAccuracy& accuracy) {
   page.sections.push_back(std::move(errors));
   for (const PublishedTable& given : PublishedTables(accuracy)) {
     PageSection section{.heading = given.title};
-    section.tables.push_back({.caption = given.title, .table = given.ToTable()});
+    section.tables.push_back({.caption = given.title, .table = given.table.ToTable()});
     if (!given.note.empty()) section.notes.push_back(given.note);
     page.sections.push_back(std::move(section));
   }

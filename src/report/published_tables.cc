@@ -63,36 +63,29 @@ std::vector<Group> GroupsOf(const PublishedAccuracy& accuracy) {
   return groups;
 }
 
-std::vector<std::string> FigureCells(const Group& group, const AccuracyFigures& figures) {
-  return {group.source,
-          group.rows,
-          fmt::format("{}", figures.cases),
-          PerCent(figures.mean),
-          PerCent(figures.median),
-          PerCent(figures.p90),
-          SignedPerCent(figures.bias),
-          Rank(figures.rank_correlation)};
+std::vector<Figure> FiguresOf(const Group& group, const AccuracyFigures& figures) {
+  return {{{"source", "", kLeft}, group.source},
+          {{"rows", "", kLeft}, group.rows},
+          {{"cases", ""}, Plain(figures.cases)},
+          {{"mean %", ""}, PerCent(figures.mean)},
+          {{"median %", ""}, PerCent(figures.median)},
+          {{"p90 %", ""}, PerCent(figures.p90)},
+          {{"bias %", ""}, SignedPerCent(figures.bias)},
+          {{"rank", ""}, Rank(figures.rank_correlation)}};
 }
 
-const std::vector<Column> kFigureColumns = {{"source", kLeft}, {"rows", kLeft}, {"cases"},
-                                            {"mean %"},        {"median %"},    {"p90 %"},
-                                            {"bias %"},        {"rank"}};
-
 PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "Step time", .columns = kFigureColumns};
-  table.columns.push_back({"rival %"});
-  table.columns.push_back({"same cases %"});
-  table.columns.push_back({"in range"});
+  PublishedTable table{.title = "Step time"};
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.StepTime(group.selection);
     if (figures.cases == 0) continue;
-    std::vector<std::string> cells = FigureCells(group, figures);
+    std::vector<Figure> row = FiguresOf(group, figures);
     const AccuracyFigures rival = accuracy.RivalStepTime(group.selection, false);
     const AccuracyFigures beside = accuracy.StepTimeBesideRival(group.selection, false);
-    cells.push_back(rival.cases > 0 ? PerCent(rival.mean) : "-");
-    cells.push_back(rival.cases > 0 ? PerCent(beside.mean) : "-");
-    cells.push_back(InRange(accuracy.StepTimeCoverage(group.selection)));
-    table.rows.push_back(std::move(cells));
+    row.push_back({{"rival %", ""}, rival.cases > 0 ? PerCent(rival.mean) : "-"});
+    row.push_back({{"same cases %", ""}, rival.cases > 0 ? PerCent(beside.mean) : "-"});
+    row.push_back({{"in range", ""}, InRange(accuracy.StepTimeCoverage(group.selection))});
+    table.table.AddFigures(std::move(row));
   }
   table.note =
       "The column 'rival' is the mean error of an estimate without simulation, which assumes the "
@@ -104,18 +97,16 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
 
 PublishedTable Memories(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Peak memory",
-                       .columns = kFigureColumns,
                        .note =
                            "Each source measured one kind of peak: allocated memory, reserved "
                            "memory, or all memory that the driver reports. The table compares "
                            "each measured peak with the forecast of the same kind."};
-  table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.Memory(group.selection);
     if (figures.cases == 0) continue;
-    std::vector<std::string> cells = FigureCells(group, figures);
-    cells.push_back(InRange(accuracy.MemoryCoverage(group.selection)));
-    table.rows.push_back(std::move(cells));
+    std::vector<Figure> row = FiguresOf(group, figures);
+    row.push_back({{"in range", ""}, InRange(accuracy.MemoryCoverage(group.selection))});
+    table.table.AddFigures(std::move(row));
   }
   return table;
 }
@@ -123,12 +114,6 @@ PublishedTable Memories(const PublishedAccuracy& accuracy) {
 PublishedTable Choices(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "Choice of a plan",
-      .columns = {{"source", kLeft},
-                  {"groups"},
-                  {"cases"},
-                  {fmt::format("within {:.0f} %", 100 * validate::kGoodChoice)},
-                  {"mean regret %"},
-                  {"worst %"}},
       .note =
           "A group contains plans for one model at one sequence length on the same number of "
           "GPUs of one type. Regret compares the measured time per token of two plans: the plan "
@@ -147,10 +132,13 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
     sum.worst = std::max(sum.worst, choice.regret);
   }
   for (const auto& [source, sum] : sums) {
-    table.rows.push_back({accuracy.sources[source].name, fmt::format("{}", sum.groups),
-                          fmt::format("{}", sum.cases), fmt::format("{}", sum.good),
-                          PerCent(sum.regret / static_cast<double>(sum.groups)),
-                          PerCent(sum.worst)});
+    table.table.AddFigures(
+        {{{"source", "", kLeft}, accuracy.sources[source].name},
+         {{"groups", ""}, Plain(sum.groups)},
+         {{"cases", ""}, Plain(sum.cases)},
+         {{fmt::format("within {:.0f} %", 100 * validate::kGoodChoice), ""}, Plain(sum.good)},
+         {{"mean regret %", ""}, PerCent(sum.regret / static_cast<double>(sum.groups))},
+         {{"worst %", ""}, PerCent(sum.worst)}});
   }
   return table;
 }
@@ -158,13 +146,6 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
 // A short summary of the expected accuracy, from check rows only.
 PublishedTable Headline(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "In short",
-                       .columns = {{"check rows", kLeft},
-                                   {"cases"},
-                                   {"sources"},
-                                   {"mean %"},
-                                   {"median %"},
-                                   {"bias %"},
-                                   {"in range"}},
                        .note =
                            "The table shows errors of step time. For your own runs, expect the "
                            "errors in the row 'sources to which no profile was fitted'."};
@@ -177,10 +158,13 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
       if (!outcome.simulated() || !accuracy.CaseOf(outcome).step_time) continue;
       if (accuracy.Selected(outcome, selection)) sources.insert(outcome.source);
     }
-    table.rows.push_back({std::move(name), fmt::format("{}", figures.cases),
-                          fmt::format("{}", sources.size()), PerCent(figures.mean),
-                          PerCent(figures.median), SignedPerCent(figures.bias),
-                          InRange(accuracy.StepTimeCoverage(selection))});
+    table.table.AddFigures({{{"check rows", "", kLeft}, std::move(name)},
+                            {{"cases", ""}, Plain(figures.cases)},
+                            {{"sources", ""}, Plain(sources.size())},
+                            {{"mean %", ""}, PerCent(figures.mean)},
+                            {{"median %", ""}, PerCent(figures.median)},
+                            {{"bias %", ""}, SignedPerCent(figures.bias)},
+                            {{"in range", ""}, InRange(accuracy.StepTimeCoverage(selection))}});
   };
   add("sources to which profiles were fitted", {.fitted_source = true});
   add("sources to which no profile was fitted", {.fitted_source = false});
@@ -205,19 +189,20 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
         " The table omits sources whose times another simulator computed: {}.", predicted);
   }
   // With one source the rows would repeat the total.
-  if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
+  if (accuracy.sources.size() == 1 || table.table.rows.size() < 2) table.table = {};
   return table;
 }
 
 // The number of cases by a text.
 PublishedTable Counted(std::string title, std::string heading, const PublishedAccuracy& accuracy,
                        const std::vector<std::pair<std::string, const PublishedOutcome*>>& cases) {
-  PublishedTable table{.title = std::move(title),
-                       .columns = {{"source", kLeft}, {"cases"}, {std::move(heading), kLeft}}};
+  PublishedTable table{
+      .title = std::move(title),
+      .table = {{{"source", "", kLeft}, {"cases", ""}, {std::move(heading), "", kLeft}}}};
   std::map<std::pair<std::size_t, std::string>, std::size_t> counts;
   for (const auto& [text, outcome] : cases) counts[{outcome->source, text}] += 1;
   for (const auto& [key, count] : counts) {
-    table.rows.push_back({accuracy.sources[key.first].name, fmt::format("{}", count), key.second});
+    table.table.Add({accuracy.sources[key.first].name, Plain(count), key.second});
   }
   return table;
 }
@@ -225,13 +210,6 @@ PublishedTable Counted(std::string title, std::string heading, const PublishedAc
 PublishedTable Transfer(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "Ranges from the errors of other sources",
-      .columns = {{"check rows", kLeft},
-                  {"sources"},
-                  {"half-width %"},
-                  {"residual"},
-                  {"rows"},
-                  {"inside"},
-                  {"inside %"}},
       .note =
           "For each source, a 90 % range is computed from the errors of all other sources. The "
           "weight of each source is the square root of its number of rows. The column 'inside' is "
@@ -244,11 +222,15 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
   const auto add = [&](std::string what, const validate::TransferError& transfer) {
     // A single source has no other sources to predict it from.
     if (transfer.cases == 0 || transfer.sources < 2) return;
-    table.rows.push_back(
-        {std::move(what), fmt::format("{}", transfer.sources), PerCent(transfer.half_width),
-         fmt::format("{:.3f}", transfer.residual), fmt::format("{}", transfer.cases),
-         fmt::format("{}", transfer.inside),
-         PerCent(static_cast<double>(transfer.inside) / static_cast<double>(transfer.cases))});
+    const double inside =
+        static_cast<double>(transfer.inside) / static_cast<double>(transfer.cases);
+    table.table.AddFigures({{{"check rows", "", kLeft}, std::move(what)},
+                            {{"sources", ""}, Plain(transfer.sources)},
+                            {{"half-width %", ""}, PerCent(transfer.half_width)},
+                            {{"residual", ""}, fmt::format("{:.3f}", transfer.residual)},
+                            {{"rows", ""}, Plain(transfer.cases)},
+                            {{"inside", ""}, Plain(transfer.inside)},
+                            {{"inside %", ""}, PerCent(inside)}});
   };
   add("step time", accuracy.StepTimeTransfer({}));
   for (const auto& [what, least, most] :
@@ -265,13 +247,6 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
 PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "Probability that a peak fits",
-      .columns = {{"forecast %", kLeft},
-                  {"peaks"},
-                  {"cases"},
-                  {"forecast on average %"},
-                  {"fitted"},
-                  {"fitted %"},
-                  {"off %"}},
       .note = fmt::format(
           "The column 'peaks' is the number of measured peaks of check rows. Each peak is compared "
           "with the capacities of imaginary devices. For each percentage, one device has the "
@@ -284,10 +259,14 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
   // Errors of rows of one source are correlated, so at least two sources are needed.
   if (accuracy.MemoryTransfer({}).sources < 2) return table;
   for (const validate::FitCalibration& bin : accuracy.FitCalibrations()) {
-    table.rows.push_back({fmt::format("{:.0f} to {:.0f}", 100 * bin.from, 100 * bin.to),
-                          fmt::format("{}", bin.peaks), fmt::format("{}", bin.cases),
-                          PerCent(bin.mean_probability), fmt::format("{}", bin.fitting),
-                          PerCent(bin.fitted()), PerCent(bin.fitted() - bin.mean_probability)});
+    table.table.AddFigures(
+        {{{"forecast %", "", kLeft}, fmt::format("{:.0f} to {:.0f}", 100 * bin.from, 100 * bin.to)},
+         {{"peaks", ""}, Plain(bin.peaks)},
+         {{"cases", ""}, Plain(bin.cases)},
+         {{"forecast on average %", ""}, PerCent(bin.mean_probability)},
+         {{"fitted", ""}, Plain(bin.fitting)},
+         {{"fitted %", ""}, PerCent(bin.fitted())},
+         {{"off %", ""}, PerCent(bin.fitted() - bin.mean_probability)}});
   }
   return table;
 }
@@ -313,27 +292,20 @@ PublishedTable StandIns(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable TooLarge(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "Runs that fit, but are forecast not to fit",
-                       .columns = {{"source", kLeft}, {"case", kLeft}, {"GPU", kLeft}, {"over"}}};
+  PublishedTable table{
+      .title = "Runs that fit, but are forecast not to fit",
+      .table = {{{"source", "", kLeft}, {"case", "", kLeft}, {"GPU", "", kLeft}, {"over", ""}}}};
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
     if (outcome.over == Bytes()) continue;
-    table.rows.push_back({accuracy.sources[outcome.source].name, accuracy.CaseOf(outcome).name,
-                          outcome.gpu, FormatBytes(outcome.over)});
+    table.table.Add({accuracy.sources[outcome.source].name, accuracy.CaseOf(outcome).name,
+                     outcome.gpu, FormatBytes(outcome.over)});
   }
   return table;
 }
 
 PublishedTable Worst(const PublishedAccuracy& accuracy) {
   constexpr std::size_t kMost = 10;
-  PublishedTable table{.title = "Largest errors of step time on check rows",
-                       .columns = {{"source", kLeft},
-                                   {"case", kLeft},
-                                   {"model", kLeft},
-                                   {"GPU", kLeft},
-                                   {"GPUs"},
-                                   {"measured"},
-                                   {"forecast"},
-                                   {"error %"}}};
+  PublishedTable table{.title = "Largest errors of step time on check rows"};
   std::vector<std::pair<double, const PublishedOutcome*>> errors;
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
     const scenario::PublishedCase& row = accuracy.CaseOf(outcome);
@@ -346,10 +318,14 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
   errors.resize(std::min(errors.size(), kMost));
   for (const auto& [error, outcome] : errors) {
     const scenario::PublishedCase& row = accuracy.CaseOf(*outcome);
-    table.rows.push_back({accuracy.sources[outcome->source].name, row.name, outcome->model,
-                          outcome->gpu, fmt::format("{}", outcome->devices),
-                          FormatTime(*row.step_time), FormatTime(outcome->forecast),
-                          SignedPerCent(error)});
+    table.table.AddFigures({{{"source", "", kLeft}, accuracy.sources[outcome->source].name},
+                            {{"case", "", kLeft}, row.name},
+                            {{"model", "", kLeft}, outcome->model},
+                            {{"GPU", "", kLeft}, outcome->gpu},
+                            {{"GPUs", ""}, Plain(outcome->devices)},
+                            {{"measured", ""}, FormatTime(*row.step_time)},
+                            {{"forecast", ""}, FormatTime(outcome->forecast)},
+                            {{"error %", ""}, SignedPerCent(error)}});
   }
   return table;
 }
@@ -357,20 +333,20 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
 PublishedTable Residuals(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "Remaining errors of fit rows",
-      .columns = {{"GPU", kLeft}, {"residual", kLeft}, {"cases"}, {"median %"}},
+      .table = {{{"GPU", "", kLeft}, {"residual", "", kLeft}, {"cases", ""}, {"median %", ""}}},
       .note =
           "The values under `residuals` in calibration profiles are derived from the errors in "
           "the table."};
   for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
-    table.rows.push_back(
-        {residual.gpu, residual.of, fmt::format("{}", residual.cases), PerCent(residual.median)});
+    table.table.Add({residual.gpu, residual.of, Plain(residual.cases), PerCent(residual.median)});
   }
   return table;
 }
 
 PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "Missed targets of check rows",
-                       .columns = {{"source", kLeft}, {"figure", kLeft}, {"is"}, {"target"}}};
+  PublishedTable table{
+      .title = "Missed targets of check rows",
+      .table = {{{"source", "", kLeft}, {"figure", "", kLeft}, {"is", ""}, {"target", ""}}}};
   const std::vector<validate::PublishedAim> aims = accuracy.Aims();
   for (const validate::PublishedAim& aim : aims) {
     if (aim.met()) continue;
@@ -381,28 +357,22 @@ PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
                                                      : fmt::format("{:.3f}", value);
     };
     const char* const direction = aim.at_least ? "from" : "up to";
-    table.rows.push_back({aim.source, aim.what, number(aim.value),
-                          fmt::format("{} {}", direction, number(aim.limit))});
+    table.table.Add({aim.source, aim.what, number(aim.value),
+                     fmt::format("{} {}", direction, number(aim.limit))});
   }
   table.note =
-      fmt::format("{} of {} targets are met.", aims.size() - table.rows.size(), aims.size());
+      fmt::format("{} of {} targets are met.", aims.size() - table.table.rows.size(), aims.size());
   return table;
 }
 
 }  // namespace
-
-Table PublishedTable::ToTable() const {
-  Table table(columns);
-  for (const std::vector<std::string>& row : rows) table.AddRow(row);
-  return table;
-}
 
 std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
   std::vector<PublishedTable> tables;
   for (auto make : {Headline, StepTimes, Memories, Choices, AimsTable, Transfer, FitProbabilities,
                     Residuals, Worst, NotSimulated, TooLarge, StandIns}) {
     PublishedTable table = make(accuracy);
-    if (!table.rows.empty()) tables.push_back(std::move(table));
+    if (!table.table.rows.empty()) tables.push_back(std::move(table));
   }
   return tables;
 }

@@ -148,15 +148,6 @@ std::string MemoryText(const RunsReport& report) {
   return "\n" + table.ToString();
 }
 
-Json ErrorJson(const AccuracyFigures& figures) {
-  if (figures.cases == 0) return Json();
-  return Json{{"runs", figures.cases},
-              {"mean", figures.mean},
-              {"median", figures.median},
-              {"p90", figures.p90},
-              {"bias", figures.bias}};
-}
-
 Json OneFactorJson(const RunsReport& report) {
   const std::optional<OneFactor> one = OneFactorOf(report);
   if (!one) return Json();
@@ -164,12 +155,21 @@ Json OneFactorJson(const RunsReport& report) {
 }
 
 Json ErrorsJson(const RunErrors& errors) {
-  return Json{{"forecast", ErrorJson(errors.forecast)},
-              {"nearest_run", ErrorJson(errors.nearest)},
-              {"learned", ErrorJson(errors.learned)}};
+  return Json{{"forecast", ErrorJson("runs", errors.forecast)},
+              {"nearest_run", ErrorJson("runs", errors.nearest)},
+              {"learned", ErrorJson("runs", errors.learned)}};
 }
 
 }  // namespace
+
+Json ErrorJson(const char* count, const AccuracyFigures& figures) {
+  if (figures.cases == 0) return Json();
+  return Json{{count, figures.cases},
+              {"mean", figures.mean},
+              {"median", figures.median},
+              {"p90", figures.p90},
+              {"bias", figures.bias}};
+}
 
 RunErrors ErrorsOfLearned(const RunsReport& report) {
   const std::vector<const SimulatedRun*> known = LearnedFrom(report);

@@ -93,17 +93,10 @@ class StageLine {
 
  private:
   std::string Columns(std::size_t begin, std::size_t end, bool colour) const {
-    std::string text;
-    int now = -1;  // the colour that is on
-    for (std::size_t at = begin; at < end; ++at) {
-      if (colour && colours_[at] != now) {
-        now = colours_[at];
-        text += now < 0 ? std::string("\033[0m") : fmt::format("\033[30;48;5;{}m", now);
-      }
-      text += letters_[at];
-    }
-    if (now >= 0) text += "\033[0m";
-    return text;
+    const std::string letters = letters_.substr(begin, end - begin);
+    if (!colour) return letters;
+    return OnColours(letters, {colours_.begin() + static_cast<std::ptrdiff_t>(begin),
+                               colours_.begin() + static_cast<std::ptrdiff_t>(end)});
   }
 
   Window window_;

@@ -58,7 +58,7 @@ class MemoryDrawing {
   }
 
   Chart Draw() const {
-    constexpr int kHeight = 280, kDigits = 2;
+    constexpr int kDigits = 2;
     Chart chart;
     chart.label = fmt::format(
         "Allocated memory over one step, stacked by category, at most {} {}; the table below lists "
@@ -76,11 +76,7 @@ class MemoryDrawing {
     }
     // The areas need a point at the window's end.
     AddRow(end_, end_, instants_.back().bytes, chart.data);
-    chart.spec = Json{{"data", {{"name", "rows"}}},
-                      {"width", "container"},
-                      {"height", kHeight},
-                      {"params", {{{"name", "focus"}, {"value", -1}}}},
-                      {"layer", Layers()}};
+    chart.spec = Spec();
     return chart;
   }
 
@@ -96,48 +92,25 @@ class MemoryDrawing {
     for (const std::size_t i : present_) data.Number(kCategoryNames[i], Amount(bytes[i]));
   }
 
-  Json Areas(const Json& time) const {
+  Json Spec() const {
     Palette palette;
-    Json fold = Json::array();
+    Json categories = Json::array();
     for (const std::size_t i : present_) {
       palette.emplace_back(kCategoryNames[i], ColourOf(static_cast<program::Category>(i)));
-      fold.push_back(kCategoryNames[i]);
+      categories.push_back(kCategoryNames[i]);
     }
-    const double top = Amount(shows_capacity() ? std::max(capacity_, most_) : most_) * 1.04;
-    Json y = Quantity("bytes", fmt::format("allocated, {}", unit_.name),
-                      {{"domain", {0, top}}, {"nice", false}});
-    y["stack"] = "zero";
-    return Json{
-        {"transform",
-         {{{"fold", fold}, {"as", {"category", "bytes"}}},
-          {{"calculate", "indexof(" + OneLine(fold) + ", datum.category)"}, {"as", "place"}}}},
-        {"mark",
-         {{"type", "area"}, {"interpolate", "step-after"}, {"line", false}, {"tooltip", nullptr}}},
-        {"encoding",
-         {{"x", time},
-          {"y", std::move(y)},
-          {"color", ColourBy("category", palette)},
-          {"order", {{"field", "place"}, {"type", "quantitative"}}}}}};
-  }
-
-  Json Layers() const {
-    const Json time =
-        Quantity("time", "time since the step began, ms", {{"domain", {0, end_}}, {"nice", false}});
-    Json focused{{"transform", {{{"filter", "datum.id === focus"}}}},
-                 {"mark", {{"type", "rule"}, {"color", "var(--mark)"}, {"strokeWidth", 2}}},
-                 {"encoding", {{"x", time}}}};
-    Json layers = Json::array({Areas(time), std::move(focused)});
+    Json values{{"place", "indexof(" + OneLine(categories) + ", datum.category)"},
+                {"categories", std::move(categories)},
+                {"colors", ColourBy("category", palette)},
+                {"y", fmt::format("allocated, {}", unit_.name)},
+                {"top", Amount(shows_capacity() ? std::max(capacity_, most_) : most_) * 1.04},
+                {"end", end_}};
     if (shows_capacity()) {
-      const ChartLimit limit{Amount(capacity_), fmt::format("capacity {}", FormatBytes(capacity_))};
-      for (Json& layer : LimitLayers(limit, "y")) {
-        layer["encoding"]["y"]["title"] = nullptr;  // the areas have the axis's title
-        layers.push_back(std::move(layer));
-      }
+      values["limit"] = Amount(capacity_);
+      values["limit words"] = fmt::format("capacity {}", FormatBytes(capacity_));
     }
     // Invisible columns carry the tooltips; only the focused one is drawn.
-    const Json column{{"x", time}, {"x2", {{"field", "until"}}}};
-    layers.push_back(Json{{"mark", Mark("rect", {{"opacity", 0}})}, {"encoding", column}});
-    return layers;
+    return ChartForm("memory over time", values);
   }
 
   const std::vector<MemoryInstant>& instants_;
@@ -252,10 +225,6 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
   }
   DrawTraced(figure, section);
   OpenAtMicroBatch(window, section);
-  section.tables.push_back(
-      {.caption = "Utilization of each stream", .table = std::move(figure.lanes)});
-  section.tables.push_back(
-      {.caption = "The longest operations", .table = std::move(figure.longest), .folded = true});
   return section;
 }
 

@@ -39,15 +39,7 @@ constexpr const char* kIllegal = "cannot exist";
 constexpr const char* kBest = "fastest combination";
 
 const char* Word(RowStatus status) {
-  switch (status) {
-    case RowStatus::kOk:
-      return kFits;
-    case RowStatus::kDoesNotFit:
-      return kTooLarge;
-    case RowStatus::kIllegal:
-      return kIllegal;
-  }
-  return "";
+  return status == RowStatus::kOk ? kFits : status == RowStatus::kIllegal ? kIllegal : kTooLarge;
 }
 
 // The text with nonbreaking spaces.
@@ -106,41 +98,22 @@ class SweepCharts {
 
   Chart Lines() const {
     Chart chart = Empty();
-    Json encoding{{"x", Ordinal(along(), -30)},
-                  {"y",
-                   {{"field", "value"},
-                    {"type", "quantitative"},
-                    {"title", nullptr},
-                    {"scale",
-                     {{"zero", false},
-                      {"domainMin", {{"expr", End(&AxisRange::from)}}},
-                      {"domainMax", {{"expr", End(&AxisRange::to)}}}}}}}};
-    if (across()) {
-      const std::vector<std::string>& values = grid_.axes()[*across()].values;
-      constexpr std::size_t kMostColours = 9;
-      if (values.size() <= kMostColours) {
-        encoding["color"] = ColourBy(ColumnOf(*across()), PaletteOf(values), Name(*across()));
-        encoding["color"]["legend"]["symbolType"] = "circle";
-      } else {
-        encoding["detail"] = {{"field", ColumnOf(*across())}, {"type", "nominal"}};
-      }
+    Json values{{"along", Ordinal(along(), -30)},
+                {"least", End(&AxisRange::from)},
+                {"most", End(&AxisRange::to)},
+                {"shapes", {kFits, kTooLarge}},
+                {"shape legend", nullptr}};
+    if (some_too_large_) values["shape legend"] = {{"title", nullptr}, {"orient", "top"}};
+    constexpr std::size_t kMostColours = 9;
+    if (!across()) {
+      values["single color"] = "var(--c0)";
+    } else if (const auto& words = grid_.axes()[*across()].values; words.size() <= kMostColours) {
+      values["lines"] =
+          ColourBy(ColumnOf(*across()), PaletteOf(words), Legend::kPoints, Name(*across()));
+    } else {
+      values["detail"] = ColumnOf(*across());
     }
-    Json line{{"mark", {{"type", "line"}, {"strokeWidth", 1.6}, {"tooltip", nullptr}}}};
-    if (!across()) line["mark"]["color"] = "var(--c0)";
-    Json points{{"mark", Mark("point", {{"size", 60}, {"filled", true}})}};
-    if (!across()) points["mark"]["color"] = "var(--c0)";
-    points["encoding"] = {
-        {"shape",
-         {{"field", "status"},
-          {"type", "nominal"},
-          {"scale", {{"domain", {kFits, kTooLarge}}, {"range", {"circle", "cross"}}}},
-          {"legend", nullptr}}}};
-    if (some_too_large_) {
-      points["encoding"]["shape"]["legend"] = {{"title", nullptr}, {"orient", "top"}};
-    }
-    constexpr int kHeight = 340;
-    chart.spec =
-        Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2, kHeight);
+    chart.spec = ChartForm("sweep lines", values);
     Reachable(chart.spec, {"datum.value !== null"});
     chart.label =
         fmt::format("Chart of a value of the step, by {}{}", Key(along()),
@@ -150,61 +123,23 @@ class SweepCharts {
 
   Chart Map() const {
     Chart chart = Empty();
-    const Json encoding{{"x", Ordinal(along(), -30)}, {"y", Ordinal(*across(), 0)}};
-    // A cell without a value is empty, with a tooltip that says so.
-    Json cells{{"mark", Mark("rect", {{"stroke", "var(--paper)"}, {"strokeWidth", 1.0}})}};
-    cells["encoding"]["color"] = {
-        {"condition", {{"test", "datum.value === null"}, {"value", "var(--panel)"}}},
-        {"field", "value"},
-        {"type", "quantitative"},
-        {"scale",
-         {{"type", "quantize"},
-          {"zero", false},
-          {"nice", false},
-          {"range",
-           {"var(--q0)", "var(--q1)", "var(--q2)", "var(--q3)", "var(--q4)", "var(--q5)"}}}},
-        {"legend",
-         {{"title", nullptr},
-          {"orient", "top"},
-          {"direction", "horizontal"},
-          {"gradientLength", 360},
-          {"format", ",.3~r"}}}};
     const std::size_t columns = grid_.axes()[along()].values.size();
     const std::size_t lines = grid_.axes()[*across()].values.size();
     constexpr int kCell = 36, kLeast = 120;
-    chart.spec = Layered(Json::array({std::move(cells)}), encoding, 3,
-                         std::max(kLeast, kCell * static_cast<int>(lines)));
-    // Figures are written in the cells if there is space, otherwise only signs. The two darkest
-    // colors, the last third of the range, have a text color of their own.
+    // In chart_forms.json, the two darkest colors, the last third of the range, have a text color
+    // of their own, and the best combination has a frame, inside of the cell so that no neighbor
+    // covers it. Figures are written in the cells if there is space, otherwise only signs. A cell
+    // without a value is empty, with a tooltip that says so.
     constexpr std::size_t kRoom = 10;
     const char* figure = columns <= kRoom ? "format(datum.value, ',.4~r') + ' '" : "''";
-    const std::string text = fmt::format(
-        "datum.value === null ? '–' : {} + (datum.status === '{}' ? '' : '×')", figure, kFits);
-    const char* strong =
-        "datum.value - datum.least >= (datum.most - datum.least) * 2 / 3 && datum.most > "
-        "datum.least";
-    chart.spec["layer"].push_back(
-        {{"transform",
-          {{{"joinaggregate",
-             {{{"op", "min"}, {"field", "value"}, {"as", "least"}},
-              {{"op", "max"}, {"field", "value"}, {"as", "most"}}}}},
-           {{"calculate", text}, {"as", "sign"}}}},
-         {"mark", {{"type", "text"}, {"fontSize", 12}, {"tooltip", nullptr}}},
-         {"encoding",
-          {{"text", {{"field", "sign"}}},
-           {"color",
-            {{"condition",
-              {{{"test", "datum.value === null"}, {"value", "var(--ink)"}},
-               {{"test", strong}, {"value", "var(--on-dark)"}}}},
-             {"value", "var(--on-pale)"}}}}}});
-    // The best combination has a frame, inside of the cell so that no neighbor covers it.
-    chart.spec["layer"].push_back({{"transform", {{{"filter", "datum.best !== ''"}}}},
-                                   {"mark",
-                                    {{"type", "rect"},
-                                     {"fill", nullptr},
-                                     {"stroke", "var(--c1)"},
-                                     {"strokeWidth", 3},
-                                     {"tooltip", nullptr}}}});
+    chart.spec = ChartForm(
+        "sweep map",
+        {{"height", std::max(kLeast, kCell * static_cast<int>(lines))},
+         {"along", Ordinal(along(), -30)},
+         {"across", Ordinal(*across(), 0)},
+         {"text",
+          fmt::format("datum.value === null ? '–' : {} + (datum.status === '{}' ? '' : '×')",
+                      figure, kFits)}});
     Reachable(chart.spec, {});
     chart.label =
         fmt::format("Heat map of a value of the step, by {} and {}", Key(along()), Key(*across()));
@@ -301,14 +236,10 @@ class SweepCharts {
   Json Ordinal(std::size_t axis, int angle) const {
     const std::vector<std::string>& values = grid_.axes()[axis].values;
     constexpr std::size_t kManyLabels = 12;
-    Json channel{
-        {"field", ColumnOf(axis)},
-        {"type", "ordinal"},
-        {"title", Key(axis)},
-        {"scale", {{"domain", values}}},
-        {"axis",
-         {{"labelAngle", values.size() > kManyLabels ? angle : 0}, {"labelOverlap", true}}}};
-    return channel;
+    return ChartForm("key", {{"field", ColumnOf(axis)},
+                             {"title", Key(axis)},
+                             {"values", values},
+                             {"angle", values.size() > kManyLabels ? angle : 0}});
   }
 
   // The selected figure, and filters for axes other than x and color.
@@ -409,19 +340,14 @@ std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRo
 }
 
 PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
-  ParetoFigure pareto = charts.Pareto();
   PageSection section{.heading = unequal_tokens ? "Time per token against memory"
                                                 : "Step time against memory"};
   section.paragraphs = {
       "Each point is a combination. For each combination on the line, no other combination is "
       "faster and needs less memory."};
-  section.chart = std::move(pareto.chart);
-  if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
-  section.tables.push_back(
-      {.caption =
-           "Combinations on the Pareto front: no other combination is faster and needs less memory",
-       .table = std::move(pareto.front),
-       .sortable = true});
+  Draw(charts.Pareto(),
+       "Combinations on the Pareto front: no other combination is faster and needs less memory",
+       section);
   return section;
 }
 

@@ -123,6 +123,19 @@ std::string ChangeText(double change, double of) {
   return Signed(per_cent, 1);
 }
 
+std::string OnColours(std::string_view letters, const std::vector<int>& colours) {
+  std::string text;
+  int now = -1;  // the color that is on
+  for (std::size_t i = 0; i < colours.size(); ++i) {
+    if (colours[i] != now) {
+      now = colours[i];
+      text += now < 0 ? std::string("\033[0m") : fmt::format("\033[30;48;5;{}m", now);
+    }
+    text += letters[i];
+  }
+  return now < 0 ? text : text + "\033[0m";
+}
+
 std::string Percent(Time part, Time whole) {
   if (whole == Time()) return "-";
   return Decimal(100.0 * (part / whole), 1);

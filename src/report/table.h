@@ -144,6 +144,10 @@ std::string SignedPerCent(double part);
 // `whole` is zero.
 std::string Percent(Time part, Time whole);
 
+// Returns the letters on these background colors (of 256), one for each letter. A color of -1 is no
+// background.
+std::string OnColours(std::string_view letters, const std::vector<int>& colours);
+
 // The properties of the terminal on which a drawing is shown.
 struct TerminalStyle {
   int width = 80;       // columns of the terminal

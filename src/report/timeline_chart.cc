@@ -255,9 +255,6 @@ ChartData DataOf(const std::vector<Lane>& lanes, Time tick) {
 std::size_t SizeOf(const ChartData& data) { return OneLine(data.ToJson()).size(); }
 
 Json Spec(const std::vector<Lane>& lanes, double length, const std::string& unit) {
-  constexpr std::array<const char*, kBarKinds> kColours = {
-      "--forward", "--backward", "--backward-weight", "--optimizer", "--communication", "--copy",
-      "--host",    "--wait"};
   std::array<bool, kBarKinds> present{};
   Json names = Json::array();
   for (const Lane& lane : lanes) {
@@ -266,89 +263,27 @@ Json Spec(const std::vector<Lane>& lanes, double length, const std::string& unit
   }
   Palette palette;
   for (std::size_t i = 0; i < present.size(); ++i) {
-    if (present[i]) palette.emplace_back(Name(static_cast<BarKind>(i)), kColours[i]);
+    if (present[i]) palette.emplace_back(kBarStyles[i].name, kBarStyles[i].colour);
   }
-  Json x = Quantity("left", "time since the step began, " + unit,
-                    {{"domain", {0, length}}, {"nice", false}, {"zero", false}});
-  x["axis"] = {{"grid", true}, {"tickCount", 10}};
-  Json encoding{
-      {"x", std::move(x)},
-      {"x2", {{"field", "right"}}},
-      {"y",
-       {{"field", "lane"},
-        {"type", "nominal"},
-        {"sort", nullptr},
-        {"title", nullptr},
-        {"scale", {{"domain", std::move(names)}, {"paddingInner", 0.28}, {"paddingOuter", 0.14}}},
-        {"axis", {{"domain", false}, {"ticks", false}, {"labelPadding", 8}}}}},
-      {"color", ColourBy("kind", palette)},
-      {"opacity",
-       {{"field", "fill"}, {"type", "quantitative"}, {"scale", nullptr}, {"legend", nullptr}}}};
   // Few bars are apart from their neighbors of the same color.
   constexpr std::size_t kFew = 500;
-  Json bars{{"mark", Mark("bar", {{"clip", true},
-                                  {"minBandSize", 6},
-                                  {"stroke", Count(lanes) <= kFew ? "var(--paper)" : "transparent"},
-                                  {"strokeWidth", Count(lanes) <= kFew ? 1.0 : 0.0}})}};
-  bars["params"] = {{{"name", "zoom"},
-                     {"select",
-                      {{"type", "interval"},
-                       {"encodings", Json::array({"x"})},
-                       {"zoom", "wheel![event.ctrlKey]"}}},
-                     {"bind", "scales"}}};
+  const bool few = Count(lanes) <= kFew;
   constexpr int kLane = 42, kLeast = 90;
-  Json spec = Layered(Json::array({std::move(bars)}), std::move(encoding), 2,
-                      std::max(kLeast, kLane * static_cast<int>(lanes.size())));
+  const auto is = [](BarKind kind) { return fmt::format("datum.kind === '{}'", Name(kind)); };
   // Names are written in the bars that hold them (page.js).
-  Json names_in_bars{
-      {"transform", {{{"filter", "datum.part * width >= datum.room"}}}},
-      {"mark",
-       {{"type", "text"},
-        {"align", "left"},
-        {"baseline", "middle"},
-        {"dx", 4},
-        {"fontSize", 11},
-        {"clip", true},
-        {"tooltip", nullptr}}},
-      {"encoding",
-       {{"x", {{"field", "seen"}, {"type", "quantitative"}}},
-        {"x2", nullptr},
-        {"opacity", nullptr},
-        {"text", {{"field", "name"}}},
-        {"color",
-         {{"condition",
-           {{{"test", fmt::format("datum.kind === '{}'", Name(BarKind::kWait))},
-             {"value", "var(--ink)"}},
-            {{"test", fmt::format("datum.kind === '{}'", Name(BarKind::kCommunication))},
-             {"value", "var(--on-pale)"}}}},
-          {"value", "var(--on-strong)"}}}}}};
-  spec["layer"].push_back(std::move(names_in_bars));
-  return spec;
+  return ChartForm("timeline",
+                   {{"height", std::max(kLeast, kLane * static_cast<int>(lanes.size()))},
+                    {"title", "time since the step began, " + unit},
+                    {"length", length},
+                    {"lanes", std::move(names)},
+                    {"kinds", ColourBy("kind", palette)},
+                    {"edge", few ? "var(--paper)" : "transparent"},
+                    {"edge width", few ? 1.0 : 0.0},
+                    {"is wait", is(BarKind::kWait)},
+                    {"is communication", is(BarKind::kCommunication)}});
 }
 
 }  // namespace
-
-const char* Name(BarKind kind) {
-  switch (kind) {
-    case BarKind::kForward:
-      return "forward";
-    case BarKind::kBackward:
-      return "backward";
-    case BarKind::kBackwardWeight:
-      return "backward of weights";
-    case BarKind::kOptimizer:
-      return "optimizer";
-    case BarKind::kCommunication:
-      return "communication";
-    case BarKind::kCopy:
-      return "copy";
-    case BarKind::kHost:
-      return "host";
-    case BarKind::kWait:
-      return "host waits";
-  }
-  return "";
-}
 
 std::vector<Lane> LanesOf(const StepWindow& window) {
   const program::Program& program = *window.program;
@@ -504,6 +439,9 @@ void Draw(TimelineFigure& figure, PageSection& section) {
 void DrawTraced(TimelineFigure& figure, PageSection& section) {
   if (!figure.note.empty()) figure.note += " A trace (--trace) shows every operation.";
   Draw(figure, section);
+  section.tables = {
+      {.caption = "Utilization of each stream", .table = std::move(figure.lanes)},
+      {.caption = "The longest operations", .table = std::move(figure.longest), .folded = true}};
 }
 
 }  // namespace stepcast::report

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,7 +28,26 @@ enum class BarKind : std::uint8_t {
   kWait,
 };
 inline constexpr int kBarKinds = 8;
-const char* Name(BarKind kind);  // "forward", ..., "host", "host waits"
+
+// How bars of one kind are drawn.
+struct BarStyle {
+  const char* name;    // "forward", ..., "host", "host waits"
+  const char* colour;  // CSS color variable of pages
+  char letter;         // on terminals
+  int background;      // of 256 terminal colors, on which black text is readable
+};
+// In the order of BarKind.
+inline constexpr BarStyle kBarStyles[kBarKinds] = {
+    {"forward", "--forward", 'F', 75},
+    {"backward", "--backward", 'B', 176},
+    {"backward of weights", "--backward-weight", 'G', 211},
+    {"optimizer", "--optimizer", 'O', 79},
+    {"communication", "--communication", 'C', 214},
+    {"copy", "--copy", 'M', 186},
+    {"host", "--host", 'H', 250},
+    {"host waits", "--wait", 'W', 240}};
+inline const BarStyle& StyleOf(BarKind kind) { return kBarStyles[static_cast<std::size_t>(kind)]; }
+inline const char* Name(BarKind kind) { return StyleOf(kind).name; }
 
 // The interval [start, end) of one program's timeline. Does not own the pointers.
 struct StepWindow {
@@ -72,7 +92,7 @@ struct TimelineFigure {
 
 // Moves the chart and its note into a section. The tables remain in `figure`.
 void Draw(TimelineFigure& figure, PageSection& section);
-// Like Draw, for the page of a command with the option --trace.
+// Like Draw, with both tables, for the page of a command with the option --trace.
 void DrawTraced(TimelineFigure& figure, PageSection& section);
 
 // Returns a chart of the lanes. `length` is the length of the window. `unit` is the unit of the

@@ -16,14 +16,6 @@
 namespace stepcast::report {
 namespace {
 
-// By BarKind: the letter, and a background color (of 256) on which black text is readable.
-struct Ink {
-  char letter;
-  int colour;
-};
-constexpr std::array<Ink, kBarKinds> kInks = {
-    {{'F', 75}, {'B', 176}, {'G', 211}, {'O', 79}, {'C', 214}, {'M', 186}, {'H', 250}, {'W', 240}}};
-
 // The time of each kind in one column of a row, in picoseconds.
 using Column = std::array<std::int64_t, kBarKinds>;
 
@@ -49,7 +41,7 @@ std::vector<Column> CellsOf(const Lane& lane, Time length, int columns) {
 std::string RowOf(const std::vector<Column>& cells, Time length, bool colour) {
   const std::int64_t half = length.picoseconds() / static_cast<std::int64_t>(cells.size()) / 2;
   std::string row;
-  int now = -1;  // the colour that is on
+  std::vector<int> colours;
   for (const Column& cell : cells) {
     std::size_t most = 0;
     std::int64_t busy = 0;
@@ -60,19 +52,15 @@ std::string RowOf(const std::vector<Column>& cells, Time length, bool colour) {
     char letter = ' ';
     int wanted = -1;
     if (busy > 0) {
-      letter = kInks[most].letter;
+      letter = kBarStyles[most].letter;
       if (busy < half) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-      wanted = kInks[most].colour;
-    }
-    if (colour && wanted != now) {
-      row += wanted < 0 ? std::string("\033[0m") : fmt::format("\033[30;48;5;{}m", wanted);
-      now = wanted;
+      wanted = kBarStyles[most].background;
     }
     row += letter;
+    colours.push_back(wanted);
   }
-  if (now >= 0) row += "\033[0m";
-  if (!colour) row.erase(row.find_last_not_of(' ') + 1);
-  return row;
+  if (colour) return OnColours(row, colours);
+  return row.erase(row.find_last_not_of(' ') + 1);
 }
 
 // Ticks at 1, 2 or 5 times a power of ten, so far apart that labels do not touch.
@@ -126,10 +114,10 @@ std::string TimelineText(const forecast::Run& run, const TerminalStyle& style) {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < present.size(); ++i) {
     if (!present[i]) continue;
-    const char* name = Name(static_cast<BarKind>(i));
-    words.push_back(style.colour ? fmt::format("\033[30;48;5;{}m{}\033[0m {}", kInks[i].colour,
-                                               kInks[i].letter, name)
-                                 : fmt::format("{} {}", kInks[i].letter, name));
+    const auto& [name, variable, letter, background] = kBarStyles[i];
+    words.push_back(style.colour
+                        ? fmt::format("\033[30;48;5;{}m{}\033[0m {}", background, letter, name)
+                        : fmt::format("{} {}", letter, name));
     widths.push_back(2 + std::string_view(name).size());
   }
   words.emplace_back("lowercase: less than half busy");

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -147,12 +146,9 @@ std::vector<PageFigure> Answer(const validate::Comparison& comparison, double wi
 PageSection BreakdownSection(const forecast::Run& forecast, const validate::Execution& execution,
                              const validate::Comparison& comparison) {
   PageSection section{.heading = "Time breakdown"};
-  ChartData data;
-  AddBreakdown(data, "forecast", forecast.forecast.time, forecast.forecast.step_time);
-  AddBreakdown(data, "measured", execution.figures.time, execution.figures.step_time);
   section.chart =
-      StackedBars("Time breakdown of one step, forecast above measured, as two stacked bars", "ms",
-                  std::move(data), BreakdownPalette(forecast.forecast.time), 2);
+      BreakdownChart("Time breakdown of one step, forecast above measured, as two stacked bars",
+                     {{"forecast", &forecast.forecast}, {"measured", &execution.figures}});
   section.tables.push_back({.caption = "Parts of the step", .table = TimeTable(comparison)});
   return section;
 }
@@ -164,12 +160,9 @@ PageSection KindSection(const validate::Comparison& comparison) {
       "measured. On the solid line, forecast and measurement are equal; on the dashed lines, they "
       "differ by 10 %."};
   ChartData data;
-  double least = std::numeric_limits<double>::infinity(), most = 0;
   for (const validate::TimePair& pair : comparison.kinds) {
     const double forecast = InMilliseconds(pair.forecast), measured = InMilliseconds(pair.measured);
     if (forecast <= 0 || measured <= 0) continue;  // no place on a logarithmic axis
-    least = std::min({least, forecast, measured});
-    most = std::max({most, forecast, measured});
     data.Word("name", pair.name);
     data.Number("calls", static_cast<double>(pair.calls));
     data.Number("measured", measured);
@@ -177,10 +170,10 @@ PageSection KindSection(const validate::Comparison& comparison) {
     data.Number("error", Rounded(kHundred * (forecast - measured) / measured));
     data.Word("group", "operations");
   }
-  if (most > 0) {
+  if (data.rows() > 0) {
     section.chart =
         PredictedAgainstMeasured("Forecast time against measured time, for every kind of operation",
-                                 "ms", std::move(data), {"operations"}, {}, least, most,
+                                 "ms", std::move(data), {},
                                  {{"name", "Operation"},
                                   {"calls", "Calls in a step"},
                                   {"measured", "Measured", "ms", 3},
@@ -216,10 +209,6 @@ PageSection TimelineSection(const forecast::Run& forecast, const validate::Execu
       "rank {}, which finished last of {} ranks. Both begin at zero.",
       execution.critical_rank, execution.ranks.size())};
   DrawTraced(figure, section);
-  section.tables.push_back(
-      {.caption = "Utilization of each stream", .table = std::move(figure.lanes)});
-  section.tables.push_back(
-      {.caption = "The longest operations", .table = std::move(figure.longest), .folded = true});
   return section;
 }
 
