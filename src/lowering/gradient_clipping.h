@@ -17,15 +17,17 @@
 //    norms are stacked, and the norm of the stack is computed. fsdp2's DTensors then sum over the
 //    ranks that share the gradients. The gradients are always multiplied, so the host does not need
 //    the norm.
-//  * FullyShardedDataParallel.clip_grad_norm_ (fsdp1): tensor by tensor; the sum of squares is
-//    all-reduced. Before torch 2.0, the host read the norm (`if clip_coef < 1`).
+//  * FullyShardedDataParallel.clip_grad_norm_ (fsdp1): the norm is computed tensor by tensor, and
+//    the sum of squares is all-reduced. Before torch 2.0, the host read the norm
+//    (`if clip_coef < 1`).
 //  * Megatron-LM (megatron/core/optimizer/clip_grads.py @ 0293807e): a multi-tensor norm of this
 //    rank's main gradients, summed over the ranks. The host reads the norm (.item()) to decide
-//    whether to scale; the model assumes that it always scales.
-//  * nanotron (nanotron/optim/clip_grads.py): tensor by tensor, full gradients on every rank.
+//    whether to scale the gradients. The model assumes that gradients are always scaled.
+//  * nanotron (nanotron/optim/clip_grads.py): the norm is computed tensor by tensor, from the full
+//    gradients on every rank.
 //
-// DeepSpeed always computes the norm, and multiplies when it unscales (deepspeed_parts.h).
-// `reference` has one pass for the norm and one for the multiplication.
+// DeepSpeed always computes the norm, and clips gradients when it unscales them
+// (deepspeed_parts.h). `reference` has one pass for the norm and one for the multiplication.
 //
 // FP16 loss scaling is undone before clipping, even if gradients are not clipped. The loss is
 // multiplied so that gradients do not underflow. Before the update, the gradients are divided by

@@ -119,7 +119,7 @@ class GradientBuckets {
     launched_ = 0;
     for (GradientBucket& bucket : buckets_) bucket.full = false;
   }
-  // Records the event: the bucket's content is complete and may be reduced.
+  // Records the event after which the bucket's content is complete and may be reduced.
   void Ready(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Record(step_.compute(), buckets_[bucket].ready);

@@ -99,8 +99,8 @@ class PartitionedState {
 //   - With zero_hpz_partition_size, small groups of ranks share a secondary copy, from which
 //     backward gathers.
 //   - With zero_quantized_weights, 8-bit integers are sent.
-//   - With offload_param, parts are copied from the host, even if a single rank has nothing to
-//     gather (NoGatherHandle, NoGatherCoalescedHandle).
+//   - With offload_param, parts are copied from the host, even if there is only one rank, which has
+//     nothing to gather (NoGatherHandle, NoGatherCoalescedHandle).
 
 // Decides which parameters DeepSpeed's stage 3 gathers before every module and frees after it.
 // DeepSpeed records the order of the modules in a micro-batch
@@ -210,12 +210,12 @@ class PartitionedParameters : public PartitionedState {
     Range flat;                         // the gathered result for several parameters
     Range packed, flat_packed, scales;  // as 8-bit integers
     Index gathered = program::kNone;    // index of an event
-    int waiting = 0;                    // number of parameters that no wait has covered
+    int waiting = 0;                    // number of parameters that are not awaited yet
     bool complete = false;
   };
 
-  // Returns whether kernels read the rank's part directly: there is only one rank, and the part is
-  // on the device.
+  // Returns whether kernels read the rank's part directly. True if there is only one rank, and the
+  // part is on the device.
   bool ReadInPlace() const { return parts_.ranks() == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
   // Returns the number of elements of each rank's part, with padding, if the tensor is divided

@@ -21,7 +21,7 @@ class PipelineStage {
 
   int stage() const { return stage_; }
   int stages() const { return stages_; }
-  // These functions return whether the stage has the model's first layer, or the last layer.
+  // Return whether the stage has the model's first layer, and whether it has the last layer.
   bool first() const { return chunks_.front().first; }
   bool last() const { return chunks_.back().last; }
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }

@@ -106,7 +106,7 @@ struct ShardedUnit {
   // Gradients:
   Range accumulated;               // full gradients accumulated over micro-batches, in reduce_dtype
   Range reduce_input;              // full gradients in reduce_dtype
-  Range reduce_output;             // this rank's shard, in reduce_dtype
+  Range reduce_output;             // this rank's shard of the gradients, in reduce_dtype
   Index reduced = program::kNone;  // event: the reduce-scatter has read its input
   Index post_reduced = program::kNone;  // event: the sharded gradient is final
   bool has_accumulated = false;

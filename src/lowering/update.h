@@ -90,8 +90,8 @@ struct UpdatedTensors {
 //     kernel that writes these tensors, in the order of the parameters (empty_like in
 //     aten/src/ATen/native/cuda/ForeachUnaryOp.cu). The tensors are freed after the last kernel.
 //   - single: parameters are updated one after another. The root is freed when the next tensor
-//     begins. The denominator is freed when the next tensor's denominator is assigned to its name.
-//     At most three temporary tensors exist.
+//     begins. The denominator is freed when the next tensor's denominator is assigned to the same
+//     variable. At most three temporary tensors exist.
 //   - For optimizers of other libraries, see framework_update.cc.
 //
 // `uses` are the gradients that the kernels read and the states that they write. `updates` are the
@@ -166,8 +166,8 @@ class UpdateLoop {
   void AwaitOnHost();
 
   // Writes an all-to-all between two temporary tensors, after the work issued on the update's
-  // stream. `bytes` is the size of a rank's data, including the part that it keeps. Returns an
-  // event for Await, or kNone in the run that counts kernels.
+  // stream. `bytes` is the size of a rank's data, including the part that the rank keeps. Returns
+  // an event for Await, or kNone in the run that counts kernels.
   Index Exchange(StreamId stream, Index communicator, Bytes bytes, Index source, Index target);
   // Makes the update's stream wait for the event.
   void Await(Index event);

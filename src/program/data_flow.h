@@ -47,8 +47,8 @@ constexpr bool HasPartForEachRank(CollectiveKind kind) {
 
 // Return the ranks, as positions in the group, to which part i of an all-to-all is sent and from
 // which it is received. The n parts of a rank's source and the n - 1 received parts are ordered by
-// distance, so all ranks of a class have the same program. The last part of a source stays on the
-// rank.
+// distance, so ranks at different positions in the group can have the same program. The last part
+// of a source stays on the rank.
 constexpr int AllToAllReceiver(int position, int part, int ranks) {
   return (position + part + 1) % ranks;
 }

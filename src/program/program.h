@@ -23,7 +23,7 @@
 // Semantics
 //  * Host order. `prologue` is issued once, then `step` again and again, in order. The rank's CPU
 //    spends the issue cost of each instruction (priced in src/cost) and moves on; only
-//    kHostWaitEvent makes it wait for the device.
+//    kHostWaitEvent makes the CPU wait for the device.
 //  * A stream runs its operations in issue order, one at a time. Streams of a rank run
 //    concurrently.
 //  * A communicator runs its collectives and exchanges in host order, one at a time, independent of
@@ -112,7 +112,7 @@ struct Stream {
 struct ProcessGroup {
   std::string name{};  // "data", "shard", "replica"
   std::vector<int> ranks{};
-  // The layout of all groups, of which `ranks` is one. Empty: the other groups are unknown.
+  // The layout of all groups; `ranks` is one of these groups. Empty: the other groups are unknown.
   parallel::GroupLayout layout{};
 
   // Returns the position of a rank in the group, or -1 if the rank is not a member.

@@ -67,9 +67,9 @@ struct Work {
   Bytes first_operand, second_operand;
   Bytes output;  // offset in the stream's arena
   // The offset of a collective's staging space in the stream's arena. Set only if effects are
-  // stored in a type other than the collective's type. The staging space contains the sent and
-  // received data, effect by effect. Each part has the size of program::PartsOf and starts at a
-  // multiple of 256 bytes.
+  // stored in a type other than the collective's type. The staging space contains each effect's
+  // sent data and received data, in the order of the effects. Each part has the size of
+  // program::PartsOf and starts at a multiple of 256 bytes.
   Bytes staging;
   // The effects of the operation are LaunchPlan::batches[first_batch, last_batch). The batches
   // include neither the effect that a GEMM writes nor the parts of a collective. A collective

@@ -17,7 +17,8 @@ namespace stepcast::runtime::cuda {
 
 class StepGraph {
  public:
-  // A function that waits until `done` returns success, and returns a failure if the wait fails.
+  // A function that waits until `done` returns success. If the wait fails, the function returns a
+  // failure.
   using Wait =
       std::function<Attempt<void>(const std::function<cudaError_t()>& done, const char* doing)>;
 
