@@ -211,7 +211,7 @@ struct UpdateGroup {
 class DeepSpeedUpdate {
  public:
   // `experts` is the communicator over which the norm of experts' gradients is averaged (kNone:
-  // there are no experts, or one rank has all of them).
+  // there are no experts, or one rank has all experts).
   DeepSpeedUpdate(TrainingStep& step, Index communicator, Index experts = program::kNone);
 
   // Adds a group and allocates its states, in the prologue. `elements` includes `padding`.

@@ -283,7 +283,7 @@ program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOp
 // one communicator on its own stream; collectives run in issue order.
 //
 //   Stage 0: gradients are all-reduced per bucket as they become ready in backward. With `overlap:
-//     false`, they are all-reduced after backward. One update follows.
+//     false`, gradients are all-reduced after backward. One update follows.
 //   Stages 1 and 2: gradients are reduce-scattered per bucket, and every rank updates its shard.
 //     Updated parameters are all-gathered per bucket, in the order of the next forward. The
 //     all-gathers continue while later buckets are updated and while the next forward runs, because

@@ -108,8 +108,8 @@ class GradientBuckets {
   // new count.
   bool Fill(int tensor);
   // Marks the bucket with index `full` as full. Then calls launch(bucket) for each full bucket
-  // whose predecessors have been launched, in order. Call EndLaunches after all buckets are
-  // launched; it marks all buckets as not full.
+  // whose predecessors have been launched, in order. After all buckets are launched, call
+  // EndLaunches to mark all buckets as not full.
   template <typename Launch>
   void LaunchInOrder(std::size_t full, const Launch& launch) {
     buckets_[full].full = true;
@@ -149,7 +149,7 @@ class GradientBuckets {
 };
 
 // Dummy weight gradients. If the kernel of a matrix multiplication adds to the main gradient,
-// autograd still receives a gradient with the weight's shape, which nothing reads:
+// autograd still receives an unused gradient with the weight's shape (a dummy):
 //   - Transformer Engine's layers keep one dummy for each shape
 //     (transformer_engine/pytorch/module/base.py, get_dummy_wgrad).
 //   - Megatron-LM's output layer keeps one dummy until a hook frees it

@@ -96,14 +96,14 @@ class PartitionedState {
 // Parameters at DeepSpeed's stage 3: this rank's parts, and the operations that gather and free
 // parameters around modules (deepspeed/runtime/zero/partition_parameters.py,
 // partitioned_param_coordinator.py; see framework_steps.h for the versions).
-//   - With zero_hpz_partition_size, small groups of ranks share a secondary copy, from which
-//     backward gathers.
+//   - With zero_hpz_partition_size, small groups of ranks share a secondary copy. Backward gathers
+//     parameters from this copy.
 //   - With zero_quantized_weights, 8-bit integers are sent.
 //   - With offload_param, parts are copied from the host, even if there is only one rank, which has
 //     nothing to gather (NoGatherHandle, NoGatherCoalescedHandle).
 
-// Decides which parameters DeepSpeed's stage 3 gathers before every module and frees after it.
-// DeepSpeed records the order of the modules in a micro-batch
+// Decides which parameters DeepSpeed's stage 3 gathers before every module and frees after the
+// module. DeepSpeed records the order of the modules in a micro-batch
 // (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99), and uses the recorded order
 // from the third micro-batch on.
 

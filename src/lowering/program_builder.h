@@ -226,8 +226,8 @@ class ProgramBuilder {
   void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {
     Exchange(stream, exchange, std::span(uses.begin(), uses.size()));
   }
-  // The following functions write an instruction. Record and HostWait return the instruction's
-  // index in the step, for SetOperand.
+  // Each of the following functions writes one instruction. Record and HostWait return the
+  // instruction's index in the step, for SetOperand.
   std::size_t Record(StreamId stream, Index event) {
     Emit(program::Opcode::kRecordEvent, stream, event);
     return program_.step.size() - 1;

@@ -23,8 +23,9 @@ namespace stepcast::lowering {
 enum class MessageStyle : std::uint8_t {
   // Each direction has a separate stream and communicator. A pass's receive is posted before the
   // preceding pass runs, and nothing waits for a send. Used by the reference framework and by
-  // Megatron-LM with overlapped messages. PyTorch uses this style with several chunks per stage,
-  // but all messages share one communicator, and are received in the order in which they are sent.
+  // Megatron-LM with overlapped messages. PyTorch uses this style with several chunks per stage.
+  // However, all of PyTorch's messages share one communicator, and are received in the order of
+  // sending.
   kOverlapped,
   // One exchange at a time, on the pipeline's communicator. The compute stream waits for the
   // exchange. Three kinds of programs use this style:
@@ -92,8 +93,9 @@ class StageMessages {
     DataType type = DataType::kBf16;
     std::vector<parallel::Action> passes{};  // passes in issue order
     // For each pass, whether it overlaps with the next pass (PipelineStage::begins_pair). The two
-    // passes begin when both inputs have arrived, and both outputs are sent after the second pass
-    // (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B). Only for kOverlapped.
+    // passes begin when the inputs of both passes have arrived. The outputs of both passes are sent
+    // after the second pass (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B).
+    // Only for kOverlapped.
     std::vector<bool> begins_pair{};
     std::vector<std::size_t> chunk_of{};  // indexed by pass: index in `chunks`
     std::vector<int> slots{};             // indexed by pass: slot of the micro-batch's activations

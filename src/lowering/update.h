@@ -20,8 +20,8 @@ namespace stepcast::lowering {
 
 // The kernels that update parameters, and their temporary tensors.
 
-// A temporary tensor that an update makes for each parameter tensor. It has the parameter's shape
-// and the type of the updated values (plan::UpdatedType).
+// A temporary tensor that an update makes for each parameter tensor. The temporary tensor has the
+// parameter's shape and the type of the updated values (plan::UpdatedType).
 enum class Temporary : std::uint8_t {
   kGradient,     // gradient, cast to the type of the master weights
   kRoot,         // square root of the second moment
@@ -54,7 +54,7 @@ struct UpdateKernel {
 // the bits of the master weights, and the optimizer contains the other half. Both halves are read
 // and written. Without master weights, all operands have the parameters' type, and moments have the
 // type optimizer_state_dtype. The update of a layer list takes the time that the list specifies,
-// scaled to the fraction of the elements.
+// multiplied by the updated fraction of the model's elements.
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                         Version torch, std::int64_t elements);
 
@@ -194,8 +194,8 @@ class UpdateLoop {
       known_;
 };
 
-// The end of a step: clips gradients if the plan requires it, and updates this rank's parameters
-// with an optimizer of PyTorch. Declare all ranges before you call Clip or Write.
+// The end of a step: clips gradients if the plan requires clipping, and updates this rank's
+// parameters with an optimizer of PyTorch. Declare all ranges before you call Clip or Write.
 
 class ParameterUpdate {
  public:

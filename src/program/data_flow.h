@@ -12,7 +12,7 @@
 namespace stepcast::program {
 
 // The numbers of elements that one rank of a group reads and writes in a collective
-// (EffectKind::kCollective describes where they are stored).
+// (EffectKind::kCollective describes where the elements are stored).
 struct CollectiveParts {
   std::int64_t sent = 0;
   std::int64_t received = 0;
@@ -45,10 +45,10 @@ constexpr bool HasPartForEachRank(CollectiveKind kind) {
          kind == CollectiveKind::kAllToAll;
 }
 
-// Return the ranks, as positions in the group, to which part i of an all-to-all is sent and from
-// which it is received. The n parts of a rank's source and the n - 1 received parts are ordered by
-// distance, so ranks at different positions in the group can have the same program. The last part
-// of a source stays on the rank.
+// Return the receiver and the sender of part i of an all-to-all, as positions in the group. The n
+// parts of a rank's source and the n - 1 received parts are ordered by distance, so ranks at
+// different positions in the group can have the same program. The last part of a source stays on
+// the rank.
 constexpr int AllToAllReceiver(int position, int part, int ranks) {
   return (position + part + 1) % ranks;
 }

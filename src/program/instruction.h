@@ -34,8 +34,8 @@ struct WaitTarget {
   // Whether `record` follows the wait in host order, so that the wait refers to the previous step's
   // record.
   bool step_before = false;
-  // The latest record of the event in the prologue; kNone: the prologue does not record it. The
-  // wait refers to this record in the first step if `step_before` is set, and in every step if
+  // The latest record of the event in the prologue; kNone: the prologue does not record the event.
+  // The wait refers to this record in the first step if `step_before` is set, and in every step if
   // `record` is kNone. If the wait refers to the prologue and there is no record, the wait is
   // satisfied at once.
   Index prologue_record = kNone;

@@ -39,10 +39,10 @@
 //    the latest record in host order, and is satisfied at once if there was none. A wait for an
 //    event of the previous step therefore orders two steps.
 //  * Buffers: kAllocate and kRelease take effect in host order, as in a caching allocator, not at
-//    device time. A buffer belongs to the stream it was allocated on. Another stream may use the
-//    buffer until kRelease in two cases: the owner's stream waits for this use, or kRecordStream
-//    names the other stream before the release. (With kRecordStream, the allocator delays the
-//    reuse.)
+//    device time. A buffer belongs to the stream on which it was allocated. Another stream may use
+//    the buffer until kRelease in two cases: the owner's stream waits for this use, or
+//    kRecordStream names the other stream before the release. (With kRecordStream, the allocator
+//    delays the reuse.)
 namespace stepcast::program {
 
 // The categories of memory. Buckets of gradients count as gradients. The full parameters of a

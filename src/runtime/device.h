@@ -47,7 +47,8 @@ using program::OperationId;
 // The times of a kernel, copy, collective, exchange or host task, by the device's clock.
 struct OperationTimes {
   OperationId operation;
-  Time ready;  // end of earlier work and waits; a collective then waits for its communicator
+  // The end of the stream's earlier work and waits. A collective then waits for its communicator.
+  Time ready;
   Time start;
   Time end;
 };

@@ -15,8 +15,8 @@
 
 // The launches of each operation of a program on a GPU, planned before the program runs.
 //
-// Effects work on the program's buffers. All other work uses synthetic operands: it reads from an
-// arena of random numbers (one per data type) and writes to another arena (one per stream).
+// Effects work on the program's buffers. All other work uses synthetic operands. This work reads
+// from an arena of random numbers (one per data type) and writes to another arena (one per stream).
 // Operations use successive parts of the arenas. If an arena is larger than the cache, operands
 // therefore come from memory, not from the cache.
 namespace stepcast::runtime::cuda {

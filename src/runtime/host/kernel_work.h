@@ -19,7 +19,7 @@
 namespace stepcast::runtime::host {
 
 // GEMMs with OpenBLAS, which is loaded at first use. OpenBLAS selects its kernels by CPU model when
-// it is loaded. For CPU models newer than the library, it selects very old kernels. Unless
+// it is loaded. For CPU models newer than the library, OpenBLAS selects very old kernels. Unless
 // OPENBLAS_CORETYPE is set, Load therefore selects kernels by the CPU's features.
 class Blas {
  public:

@@ -43,8 +43,8 @@ STEPCAST_HOST_DEVICE inline T Clipped(T value, float factor) {
 }
 
 // The synthetic gradients that kernels write (GradientRule in device.h). Each gradient depends only
-// on one parameter (read as FP32), its position, the rank, the step and the micro-batch, so that
-// any part of a tensor can be computed separately.
+// on one parameter (read as FP32), the parameter's position, the rank, the step and the
+// micro-batch. Any part of a tensor can therefore be computed separately.
 
 // The gradients of kSmallIntegers are integers from -4 to 4 that change if any bit of the parameter
 // changes. Sums of these integers are exact in bf16, in any order, if ranks x micro-batches x
