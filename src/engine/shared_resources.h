@@ -41,11 +41,12 @@ namespace stepcast::engine {
 //
 // Persistent activities
 //   A kernel may launch one persistent thread block per multiprocessor, which remains until the
-//   kernel ends (Use::kPersists; share: the fraction of the multiprocessors that its blocks need).
-//   Other activities may reserve multiprocessors for their complete duration (Use::kHolds). If the
-//   shares add up to more than 1, the blocks without a multiprocessor run after the first blocks,
-//   in a second round that takes as long as the first. The rate of a persistent activity is then at
-//   most 1/2, and this activity does not slow the activities that reserve multiprocessors:
+//   kernel ends (Use::kPersists). The kernel's share is the fraction of the multiprocessors that
+//   the kernel's blocks need. Other activities may reserve multiprocessors for their complete
+//   duration (Use::kHolds). If the shares add up to more than 1, the blocks without a
+//   multiprocessor run after the first blocks, in a second round that takes as long as the first.
+//   The rate of a persistent activity is then at most 1/2, and this activity does not slow the
+//   activities that reserve multiprocessors:
 //
 //       x_a <= 1/2   if its share and the shares of kHolds activities add up to more than 1.
 //
@@ -70,8 +71,8 @@ namespace stepcast::engine {
 //
 // Usage: activities and resources are numbers below those passed to Reset. Call Start and Finish
 // for all activities that start or finish at one time, and then call Settle. moved() then lists the
-// activities with a new end. The owner calls Finish when an activity's end is reached. No function
-// allocates memory once the lists have reached their maximum length.
+// activities with a new end. The owner calls Finish when an activity's end is reached. After the
+// lists have reached their maximum length, no function allocates memory.
 class SharedResources {
  public:
   using Activity = std::uint32_t;
@@ -115,7 +116,7 @@ class SharedResources {
   void Start(Activity activity, Time now, Work left, std::span<const Use> uses,
              std::uint32_t first_resource = 0);
 
-  // Ends `activity`, at its end or before its end.
+  // Finishes `activity`, either at its end or earlier.
   void Finish(Activity activity);
 
   // Computes rates and ends from `now` on. `now` must be the time of all calls of Start and Finish

@@ -135,8 +135,8 @@ class ParameterCoordinator {
   // Returns the parameters to free after the last fetched visit. Call this function after this
   // visit.
   Parameters Release();
-  // Returns the parameters of modules whose inputs need no gradients. No call of Release has
-  // returned these parameters. Call this function after backward.
+  // Returns the parameters of modules whose inputs need no gradients. Release has not returned these
+  // parameters. Call this function after backward.
   Parameters ReleaseRest();
 
  private:

@@ -295,7 +295,8 @@ class ProgramBuilder {
     Emit(program::Opcode::kRecordEvent, stream, awaited_[stream]);
     Emit(program::Opcode::kHostWaitEvent, 0, awaited_[stream]);
   }
-  // Returns the entries of Program::uses that belong to no operation yet, and marks them as taken.
+  // Returns the entries of Program::uses that belong to no operation yet. The next call does not
+  // return these entries again.
   UseRange TakeUses() {
     const Index first = std::exchange(taken_uses_, static_cast<Index>(program_.uses.size()));
     return {.first = first, .count = taken_uses_ - first};

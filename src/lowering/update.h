@@ -62,7 +62,7 @@ std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::T
 
 // A non-empty tensor, as seen by the optimizer.
 struct UpdatedTensor {
-  int tensor = 0;  // index in the model; packed tensors: index of the first, or -1
+  int tensor = 0;  // index in the model; for packed tensors, index of the first tensor, or -1
   std::int64_t elements = 0;
 };
 
@@ -89,9 +89,9 @@ struct UpdatedTensors {
 //   - foreach: one temporary tensor per parameter, of the parameter's size, is allocated before the
 //     kernel that writes these tensors, in the order of the parameters (empty_like in
 //     aten/src/ATen/native/cuda/ForeachUnaryOp.cu). The tensors are freed after the last kernel.
-//   - single: parameters are updated one after another. The root is freed when the next tensor
-//     begins. The denominator is freed when the next tensor's denominator is assigned to the same
-//     variable. At most three temporary tensors exist.
+//   - single: parameters are updated one after another. The root is freed when the update of the
+//     next tensor begins. The denominator is freed when the next tensor's denominator is assigned
+//     to the same variable. At most three temporary tensors exist.
 //   - For optimizers of other libraries, see framework_update.cc.
 //
 // `uses` are the gradients that the kernels read and the states that they write. `updates` are the

@@ -75,15 +75,15 @@ struct Elements {
 };
 
 enum class EffectKind : std::uint8_t {
-  // Computes target = contribution x scale or, if `add`, target += contribution x scale. The
-  // contribution is this rank's part of the gradient of the model elements [first_element,
+  // Computes target = contribution x scale or, if `add` is true, target += contribution x scale.
+  // The contribution is this rank's part of the gradient of the model elements [first_element,
   // first_element + elements). The kernel computes the contribution from the parameters in `source`
   // and from the micro-batch's data. The data depends on rank, step and micro-batch. If `states` is
   // set, the data depends instead on the 32 bits in `states` (kMix). The scale divides a
   // micro-batch's loss by the number of micro-batches.
   kGradient,
-  // Computes target = source x scale or, if `add`, target += source x scale, converted to the
-  // target's type. The effect copies blocks. Block b covers elements [b x block, min((b + 1) x
+  // Computes target = source x scale or, if `add` is true, target += source x scale, converted to
+  // the target's type. The effect copies blocks. Block b covers elements [b x block, min((b + 1) x
   // block, elements)) of the effect. Block b starts at element b x target_stride of the target and
   // at element b x source_stride of the source. If there is one block, the copy is contiguous.
   kMove,
@@ -93,7 +93,7 @@ enum class EffectKind : std::uint8_t {
   // the arrays may instead be FP32, and the first array is then the master copy.
   kUpdate,
   // Computes the scaled sum of the squares of `elements` elements of the source; zero if there are
-  // no elements. The target is one FP32 number: the number is set to the sum or, if `add`,
+  // no elements. The target is one FP32 number: the number is set to the sum or, if `add` is true,
   // increased by the sum.
   kSquares,
   // Multiplies the target by the factor that reduces a norm to at most `scale`. The source is one
@@ -130,7 +130,7 @@ struct Effect {
   std::int64_t state_stride = 0;  // kUpdate: elements between starts of arrays
   std::int64_t elements = 0;
   std::int64_t first_element = 0;                     // kGradient, kMix
-  std::int64_t batch_part = 0;                        // kMix without a source
+  std::int64_t batch_part = 0;                        // for kMix without a source
   double scale = 1;                                   // kGradient, kMove, kSquares, kClip
   std::int64_t block = 0;                             // kMove; `elements` for a contiguous copy
   std::int64_t target_stride = 0, source_stride = 0;  // kMove: elements between starts of blocks

@@ -21,8 +21,8 @@
 // and has no notion of ZeRO, buckets or layers.
 //
 // Semantics
-//  * Host order. `prologue` is issued once, then `step` again and again, in order. The rank's CPU
-//    spends the issue cost of each instruction (priced in src/cost) and moves on; only
+//  * Host order. `prologue` is issued once, and `step` is then issued repeatedly, in order. The
+//    rank's CPU spends the issue cost of each instruction (priced in src/cost) and moves on; only
 //    kHostWaitEvent makes the CPU wait for the device.
 //  * A stream runs its operations in issue order, one at a time. Streams of a rank run
 //    concurrently.
@@ -134,11 +134,11 @@ struct Buffer {
 struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Index communicator = kNone;
-  // The size in bytes, as nccl-tests counts it. All-reduce and broadcast: the buffer of each rank.
-  // All-gather and reduce-scatter: the full data, which is the group size times the part of each
-  // rank. All-to-all: a rank's data for all ranks including itself, which is the group size times
-  // the part for each rank. With uneven loads: the data of the rank that sends or receives the
-  // most, because that rank determines the cost.
+  // The size in bytes, as nccl-tests counts it. All-reduce and broadcast: the size of each rank's
+  // buffer. All-gather and reduce-scatter: the full data, which is the group size times the part of
+  // each rank. All-to-all: a rank's data for all ranks including itself, which is the group size
+  // times the part for each rank. With uneven loads: the data of the rank that sends or receives
+  // the most, because that rank determines the cost.
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
   bool average = false;  // the sum is divided by the number of ranks
@@ -238,8 +238,8 @@ struct Program {
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
 
-  // The effects of the operations on the values of training. Empty unless lowering was asked to
-  // write the effects.
+  // The effects of the operations on parameters, gradients and optimizer states. Empty unless
+  // lowering was asked to write the effects.
   DataFlow data_flow{};
 
   // The stream of the training computation, which determines phases. This compute stream always has

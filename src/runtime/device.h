@@ -13,10 +13,10 @@
 #include "src/program/instruction.h"
 #include "src/program/program.h"
 
-// One rank's device, used by the executor (executor.h). Only this part of the runtime differs
-// between host/ and cuda/. A device is created for one program, with its streams, events and
-// communicators. The rank's host thread calls all methods, in host order. A method returns when its
-// work is queued, unless its comment says that it waits.
+// One rank's device, used by the executor (executor.h). Only devices differ between host/ and
+// cuda/. A device is created for one program, with its streams, events and communicators. The
+// rank's host thread calls all methods, in host order. A method returns when its work is queued,
+// unless its comment says that it waits.
 namespace stepcast::runtime {
 
 // A device's clock, power and temperature at one point in time.

@@ -68,7 +68,7 @@ class Streams {
   struct Item {
     std::uint64_t order = 0;  // order of issue over all streams
     OperationId operation;
-    Work work;  // empty: a wait
+    Work work;  // empty for a wait
     Position until;
     std::uint64_t call = 0;
   };

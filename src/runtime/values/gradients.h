@@ -60,7 +60,7 @@ STEPCAST_HOST_DEVICE inline std::uint32_t SmallIntegerSeed(int rank, std::uint32
 }
 
 // Returns the check word that a pipeline stage computes for a micro-batch (kMix). `received` is the
-// previous stage's word or, in the first stage, the seed. `also` is a second input. `salt`
+// previous stage's check word or, in the first stage, the seed. `also` is a second input. `salt`
 // identifies the stage.
 STEPCAST_HOST_DEVICE inline std::uint32_t MixedPass(std::uint32_t received, std::uint32_t also,
                                                     std::int64_t salt) {
