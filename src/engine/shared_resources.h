@@ -217,7 +217,7 @@ class SharedResources {
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;
-  std::vector<Activity> two_rounds_;   // activities in two rounds whose rate is not fixed
+  std::vector<Activity> two_rounds_;   // activities with two rounds and without a fixed rate
   std::vector<std::uint32_t> lowest_;  // resources that are exhausted next (they have equal levels)
   // A heap of the other resources that may be exhausted, with the lowest level on top. Levels only
   // rise while rates are fixed, so an entry with an outdated level is popped too early, and is then

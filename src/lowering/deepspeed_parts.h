@@ -174,7 +174,7 @@ class DeepSpeedPartitions {
     Range parameters;
     Pieces own;                   // the pieces that the rank owns
     std::int64_t own_first = 0;   // offset of the rank's part in the flat tensor
-    std::int64_t kept_first = 0;  // offset of the part for KeptOffset
+    std::int64_t kept_first = 0;  // offset of the rank's part if all parts are concatenated
     Holding held;
   };
 

@@ -45,11 +45,11 @@ std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int
 // decide when the bucket is reduced.
 
 struct GradientBucket {
-  Index name = program::kNone;  // a text
+  Index name = program::kNone;  // index of a text
   std::span<const int> tensors;
   FlatLayout layout;
   Range gradients;
-  Range own;  // the reduced elements that this rank keeps: its shard, or all
+  Range own;  // the reduced elements that this rank keeps: its shard, or all elements
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // indices of events
   int missing = 0;    // number of gradients that are not yet in the bucket

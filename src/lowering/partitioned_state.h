@@ -127,7 +127,7 @@ class ParameterCoordinator {
   struct Fetched {
     Parameters gather{};    // needed now, and not yet requested
     Parameters wait{};      // needed now, and already in flight
-    Parameters prefetch{};  // to request in advance
+    Parameters prefetch{};  // to be requested in advance
   };
   // Returns the parameters to gather, to wait for and to prefetch before the next visit. Call this
   // function before each visit.
@@ -135,8 +135,8 @@ class ParameterCoordinator {
   // Returns the parameters to free after the last fetched visit. Call this function after this
   // visit.
   Parameters Release();
-  // Returns the parameters of modules whose inputs need no gradients. Release has not returned these
-  // parameters. Call this function after backward.
+  // Returns the parameters of modules whose inputs need no gradients. Release has not returned
+  // these parameters. Call this function after backward.
   Parameters ReleaseRest();
 
  private:
@@ -294,7 +294,7 @@ class PartitionedGradients : public PartitionedState {
   struct Entry {
     int tensor = 0;
     Range place;
-    bool alone = false;  // larger than the bucket
+    bool alone = false;  // whether the gradient is larger than the bucket
   };
   // A tensor with a gradient that is exchanged as 4-bit integers, first inside nodes, then between
   // nodes.

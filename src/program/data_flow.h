@@ -129,10 +129,10 @@ struct Effect {
   Elements states{};              // kUpdate: optimizer states; kGradient, kMix: check word, if set
   std::int64_t state_stride = 0;  // kUpdate: elements between starts of arrays
   std::int64_t elements = 0;
-  std::int64_t first_element = 0;                     // kGradient, kMix
-  std::int64_t batch_part = 0;                        // for kMix without a source
-  double scale = 1;                                   // kGradient, kMove, kSquares, kClip
-  std::int64_t block = 0;                             // kMove; `elements` for a contiguous copy
+  std::int64_t first_element = 0;  // kGradient, kMix
+  std::int64_t batch_part = 0;     // for kMix without a source
+  double scale = 1;                // kGradient, kMove, kSquares, kClip
+  std::int64_t block = 0;          // kMove: block length (contiguous: `elements`)
   std::int64_t target_stride = 0, source_stride = 0;  // kMove: elements between starts of blocks
 };
 

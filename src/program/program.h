@@ -141,7 +141,7 @@ struct Collective {
   // the most, because that rank determines the cost.
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
-  bool average = false;  // the sum is divided by the number of ranks
+  bool average = false;  // whether the sum is divided by the number of ranks
   // The number of multiprocessors used. 0: copy engines transfer the bytes. Not set: the
   // communication library chooses.
   std::optional<int> multiprocessors{};

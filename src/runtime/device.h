@@ -33,9 +33,8 @@ struct DeviceHealth {
 // operation, such as a collective that waits for another rank. Between operations, `instruction`
 // does not change.
 struct Progress {
-  std::atomic<std::uint64_t> operations = 0;                 // number of finished operations
-  std::atomic<std::uint32_t> step = 0;                       // counted from 0, including warm-up
-                                                             // steps
+  std::atomic<std::uint64_t> operations = 0;  // number of finished operations
+  std::atomic<std::uint32_t> step = 0;        // counted from 0, including warm-up steps
   std::atomic<program::Index> instruction = program::kNone;  // index in Program::step; kNone: no
                                                              // operation yet
 };

@@ -62,7 +62,7 @@ cudaError_t LaunchGradients(std::span<const GradientWork> works, TypePair types,
 struct MixWork {
   std::uint32_t* target = nullptr;
   const std::uint32_t* source = nullptr;  // null: the origin determines the seed
-  const std::uint32_t* also = nullptr;    // null: 0
+  const std::uint32_t* also = nullptr;    // null: zero
   std::int64_t salt = 0;
   int batch_part = 0;
 };

@@ -27,9 +27,9 @@ struct Product {
   ProductLayout layout = ProductLayout::kForward;
   DataType input = DataType::kBf16;
   DataType output = DataType::kBf16;
-  bool add = false;                   // the result is added to memory
+  bool add = false;                   // whether the result is added to the target
   std::int64_t output_alignment = 0;  // bytes, a power of two up to 256
-  bool shared_first = false;          // all GEMMs of the batch have the same first operand
+  bool shared_first = false;          // whether all GEMMs of the batch have the same first operand
   friend bool operator==(const Product&, const Product&) = default;
 };
 

@@ -30,7 +30,7 @@ class OperationClock {
   struct Timed {
     OperationId operation;
     cudaEvent_t ready = nullptr, start = nullptr, end = nullptr;
-    bool lent = false;  // `end` is also the beginning of another operation
+    bool lent = false;  // whether `end` is also the beginning of another operation
   };
 
   // Creates a clock for `streams`, which must outlive the clock.
