@@ -55,9 +55,9 @@ namespace stepcast::engine {
 //   over-subscribed resources matter. When an activity starts or finishes, it affects only
 //   activities that share an over-subscribed resource with it, directly or through other
 //   activities. Usually no resource is over-subscribed: nothing is solved and no end moves. All
-//   activities that start or finish at one time are handled in one solve, because hundreds of ranks
-//   in one collective change kernels at the same time. The time of a solve is proportional to the
-//   number n of affected uses, or to n log n if levels differ.
+//   activities that start or finish at the same time are handled in one solve. For example,
+//   hundreds of ranks in one collective change kernels at the same time. The time of a solve is
+//   proportional to the number n of affected uses, or to n log n if levels differ.
 //
 // Numbers
 //   Shares are multiples of 2^-24, and rates are multiples of 2^-38. Shares and rates are rounded
@@ -65,9 +65,9 @@ namespace stepcast::engine {
 //   rate. Remaining work is exact, in units of 2^-38 ps. Ends are rounded up to a picosecond.
 //   Therefore, an uncontended activity ends at exactly start + work, and no work is lost or gained
 //   when rates change. No resource is used beyond its capacity, and no end is too early. Because a
-//   rate x is rounded down, an activity ends late, by less than 4e-12 / x of the time for which the
-//   activity runs at rate x. For one second at a rate near 1, the delay is less than 4 ps. There is
-//   no floating point, so every machine computes the same result.
+//   rate x is rounded down, an activity ends late. The delay is less than 4e-12 / x of the time for
+//   which the activity runs at rate x. For one second at a rate near 1, the delay is less than 4
+//   ps. There is no floating point, so every machine computes the same result.
 //
 // Usage: activities and resources are numbers below those passed to Reset. Call Start and Finish
 // for all activities that start or finish at one time, and then call Settle. moved() then lists the

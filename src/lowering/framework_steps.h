@@ -62,14 +62,14 @@ program::Program LowerWith(const scenario::Scenario& scenario, const LowerOption
 //    another.
 //  * Earlier micro-batches run under no_sync: gradients accumulate without communication. Without
 //    no_sync, every backward reduces gradients. A bucket then contains the latest gradients plus
-//    the mean of earlier micro-batches, which is equal on all ranks. The mean over ranks is
+//    the mean of earlier micro-batches. This mean is equal on all ranks. The mean over ranks is
 //    therefore the mean of earlier micro-batches plus the mean of the latest gradients.
 //  * FP32 parameters with 16-bit precision run under autocast. Every layer's matrices are cast
 //    before the layer's forward, and autograd keeps the copies for backward. Each gradient is cast
 //    to FP32.
-//  * After the backward, the compute stream waits for each bucket in turn and copies its slots back
-//    to the gradients. With gradient_as_bucket_view, gradients are views of the slots, and nothing
-//    is copied. The update starts after the last bucket.
+//  * After the backward, the compute stream waits for each bucket in turn and copies the bucket's
+//    slots back to the gradients. With gradient_as_bucket_view, gradients are views of the slots,
+//    and nothing is copied. The update starts after the last bucket.
 //  * Gradients are None at the start of a step (zero_grad(set_to_none=True)). Each backward
 //    therefore writes gradients to new memory and copies them to the slots, even with views.
 //  * find_unused_parameters: buckets are never rebuilt. Bucket limits apply in definition order and
@@ -83,13 +83,13 @@ program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions
 //    elements. Each rank owns an equal part, with an FP32 copy and moments. A tensor may be in
 //    several parts.
 //  * Gradients are copied to a bucket of reduce_bucket_size elements as they become ready; with
-//    overlap, two buckets alternate. If a gradient does not fit, the bucket is reduced first. A
-//    gradient larger than the bucket is reduced separately, without a copy.
+//    overlap, two buckets alternate. If a gradient does not fit into the bucket, the bucket is
+//    reduced first. A gradient larger than the bucket is reduced separately, without a copy.
 //  * A bucket is divided, reordered by owner and all-reduced. Each rank then copies the elements
 //    that it owns. A rank therefore sends twice as many bytes as in a reduce-scatter.
 //  * Stage 2 reduces gradients in every micro-batch, and each rank keeps the elements that it owns.
-//    Stage 1 reduces gradients in the last micro-batch. With overlap, hooks reduce them; otherwise,
-//    they are reduced after backward, in registration order.
+//    Stage 1 reduces gradients in the last micro-batch. With overlap, hooks reduce gradients;
+//    otherwise, gradients are reduced after backward, in registration order.
 //  * The step updates the rank's own part, then gathers the flat tensor in one all-gather without
 //    overlap.
 //  * Stage 0 reduces gradients after backward, 5e8 elements at a time in registration order, and
@@ -190,8 +190,8 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //    all-reduce of the shard over the replicas; cast to the parameters' type; from the second
 //    micro-batch on, addition to the sharded gradient.
 //  * reshard_after_forward: `true` frees a unit after its forward (never the root), `false` keeps
-//    the unit, k keeps a shard over groups of k ranks, and backward gathers the unit from these
-//    shards.
+//    the unit, and k keeps a shard over groups of k ranks. With k, backward gathers the unit from
+//    these shards.
 //  * accumulate_unsharded (set_requires_gradient_sync(False)): all micro-batches except the last
 //    keep full gradients and do not reduce. The gradients are in reduce_dtype if it differs from
 //    the compute type.

@@ -90,8 +90,8 @@ class GradientClipping {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
-  // Returns the axes over which the group's norm is summed: the axes that divide the model and, if
-  // `shared_out` is true, the axes that shard the group's states.
+  // Returns the axes over which the group's norm is summed: the axes that divide the model. If
+  // `shared_out` is true, the result includes the axes that shard the group's states.
   parallel::AxisSet AxesOfNorm(model::ParameterGroup group, bool shared_out) const;
   program::Elements SumOf(model::ParameterGroup group) const;
 

@@ -41,9 +41,9 @@ class PassValues {
   struct Place {
     int chunks = 1;               // number of chunks of all stages
     std::int64_t batch_part = 0;  // index of the part of the batch that this rank trains on
-    // Whether the check word must be equal on all ranks among which a layer is divided, and equal
-    // on all ranks with equal gradients of complete tensors. False if check words differ because a
-    // reduce-scatter has a different result on each rank.
+    // If true, the check word must be equal on all ranks among which a layer is divided. The check
+    // word must also be equal on all ranks with equal gradients of complete tensors. False if check
+    // words differ because a reduce-scatter has a different result on each rank.
     bool one_word = true;
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
@@ -147,8 +147,8 @@ class ActivationOffload {
 
 // FP8 scales from earlier steps (model::Fp8Scaling::kDelayed), as updated by Transformer Engine
 // (transformer_engine/pytorch/fp8.py, reduce_and_update_fp8_tensors). The update runs where
-// autocast ends. In Megatron-LM, autocast ends after a micro-batch's forward through a chunk of
-// blocks, and at the end of the backward of the chunk's first module.
+// autocast ends. In Megatron-LM, autocast ends at two points: after a micro-batch's forward through
+// a chunk of blocks, and after the backward of the chunk's first module.
 //
 // The maxima of all FP8 tensors of the rank are stored in one tensor, which is all-reduced with
 // max. One kernel then computes scales from the maxima and their history. The all-reduce is over

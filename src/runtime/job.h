@@ -57,7 +57,7 @@ std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
 // A job whose ranks are threads of this process, for runs without a launcher.
 
 // Creates one job for each rank, indexed by rank. Each thread uses one job. The destruction of a
-// job announces that its rank has ended: ranks that wait for this rank, now or later, get a Failure
+// job announces that its rank has ended. Ranks that wait for this rank, now or later, get a Failure
 // that names this rank.
 std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks);
 

@@ -47,7 +47,7 @@ class OperandArenas {
 
  private:
   // An arena of `planned` bytes. If `planned` is less than `least` (four times the cache's size),
-  // `least` more bytes are allocated, and each step starts at a different offset below `least`.
+  // `least` more bytes are allocated. Each step then starts at a different offset below `least`.
   struct Arena {
     std::byte* begin = nullptr;
     Bytes planned;

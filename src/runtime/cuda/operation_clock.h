@@ -17,10 +17,11 @@
 // few parts per million.
 //
 // Every operation has an event before it and an event after it. Two consecutive operations share
-// the event between them under two conditions: no wait is between the operations, and the stream
-// has not reached the event when the host issues the second operation. A collective that waits for
-// its communicator has a third event, before that wait. An event takes about a microsecond on the
-// host and on the stream, so measured times of steps with very small kernels are too long.
+// the event between them under two conditions. No wait may be between the operations. The stream
+// must not have reached the event when the host issues the second operation. A collective that
+// waits for its communicator has a third event, before that wait. An event takes about a
+// microsecond on the host and on the stream, so measured times of steps with very small kernels are
+// too long.
 namespace stepcast::runtime::cuda {
 
 class OperationClock {
