@@ -75,8 +75,9 @@ struct Chunk {
 };
 
 // One step of a worker, like a primitive of NCCL (src/device/prims_simple.h of NVIDIA/nccl: send,
-// recvReduceSend, recvReduceCopySend, recvCopySend, recv). A participant has one buffer, which
-// initially contains its own contribution, or zeros for a switch.
+// recvReduceSend, recvReduceCopySend, recvCopySend, recv). Each participant has one buffer.
+// Initially, a rank's buffer contains the rank's contribution, and a switch's buffer contains
+// zeros.
 //   1. The worker waits for the next message from `receive_from`. The message is added to the chunk
 //      if `reduce` is set, otherwise it replaces the chunk.
 //   2. If `copy` is set, the chunk is now final and part of the collective's result.

@@ -244,7 +244,7 @@ class EventQueue {
   Time last_time_ = Time::Max();  // time of the last pushed event
   std::vector<Link> links_;
   std::uint32_t free_link_ = kNone;
-  std::uint32_t open_link_ = kNone;  // last link of the burst that new events may join, or kNone
+  std::uint32_t open_link_ = kNone;  // last link of the burst that can still grow, or kNone
   std::size_t in_bursts_ = 0;        // number of events without an entry in the heap
 };
 

@@ -12,9 +12,10 @@ namespace stepcast::engine {
 // Activities that run at the same time and slow each other down if they use the same resources.
 //
 // The problem
-//   Activity a has work w_a: its duration if nothing slows it down. While activity a
-//   runs at rate x_a, 0 < x_a <= 1, its remaining work falls by x_a per unit of time, and it uses
-//   the part s_ar x_a of resource r, where s_ar >= 0 is its share. The capacity of a resource is 1:
+//   The work w_a of activity a is the activity's duration if nothing slows the activity down. While
+//   activity a runs at rate x_a, 0 < x_a <= 1, its remaining work falls by x_a per unit of time.
+//   The activity uses the fraction s_ar x_a of resource r, where s_ar >= 0 is the activity's share
+//   of r. The capacity of a resource is 1:
 //
 //       sum over a of s_ar x_a  <=  1     for every resource r.
 //
@@ -31,8 +32,8 @@ namespace stepcast::engine {
 //   (src/kernel/lmm of simgrid/simgrid), with equal weights and with 1 as the bound of every rate.
 //
 //   A share above 1 bounds the rate of its activity, whatever else runs: with a share of 4, the
-//   rate is at most a quarter. Contention for other resources then slows the activity only
-//   if it lowers the rate below this bound.
+//   rate is at most a quarter. Contention for other resources then slows the activity only if this
+//   contention lowers the rate below the bound.
 //
 //   Example: a matrix multiplication uses all the SMs (share 1), and a collective uses a tenth of
 //   the SMs (share 0.1). The level of the SMs is 1 / 1.1, so both run at rate 0.909. The
@@ -40,36 +41,38 @@ namespace stepcast::engine {
 //
 // Persistent activities
 //   A kernel may launch one persistent thread block per multiprocessor, which remains until the
-//   kernel ends (Use::kPersists; share: the fraction of the multiprocessors that its blocks need).
-//   Other activities may reserve multiprocessors until they end (Use::kHolds). If the shares add up
-//   to more than 1, the blocks without a multiprocessor run after the first blocks, in a second
-//   round that takes as long. The rate of a persistent activity is then at most 1/2, and it does
-//   not slow the activities that reserve multiprocessors:
+//   kernel ends (Use::kPersists). The kernel's share is the fraction of the multiprocessors that
+//   the kernel's blocks need. Other activities may reserve multiprocessors for their complete
+//   duration (Use::kHolds). If the shares add up to more than 1, the blocks without a
+//   multiprocessor run after the first blocks, in a second round that takes as long as the first.
+//   The rate of a persistent activity is then at most 1/2, and this activity does not slow the
+//   activities that reserve multiprocessors:
 //
 //       x_a <= 1/2   if its share and the shares of kHolds activities add up to more than 1.
 //
 // Scope of a solve
 //   A resource whose shares add up to at most 1 limits nothing, because no rate exceeds 1. So only
-//   over-subscribed resources matter. A start or finish affects only the activities that are
-//   connected to it through over-subscribed resources, directly or through other activities.
-//   Usually no resource is over-subscribed: nothing is solved and no end moves. All activities that
-//   start or finish at one time are handled in one solve, because hundreds of ranks in one
-//   collective change kernels at the same time. The time of a solve is proportional to the number n
-//   of affected uses, or to n log n if levels differ.
+//   over-subscribed resources matter. When an activity starts or finishes, it affects only
+//   activities that share an over-subscribed resource with it, directly or through other
+//   activities. Usually no resource is over-subscribed: nothing is solved and no end moves. All
+//   activities that start or finish at the same time are handled in one solve. For example,
+//   hundreds of ranks in one collective change kernels at the same time. The time of a solve is
+//   proportional to the number n of affected uses, or to n log n if levels differ.
 //
 // Numbers
-//   Shares are multiples of 2^-24, and rates are multiples of 2^-38. Both are rounded down, except
-//   that a share above 1 is rounded up, so that it still bounds its activity's rate. Remaining work
-//   is exact, in units of 2^-38 ps. Ends are rounded up to a picosecond. Therefore, an uncontended
-//   activity ends at exactly start + work, and no work is lost or gained when rates change. No
-//   resource is used beyond its capacity, and no end is too early. Rounding a rate x down delays an
-//   end by less than 4e-12 / x of the time at this rate: for a second at a rate near 1, by less
-//   than 4 ps. There is no floating point, so every machine computes the same result.
+//   Shares are multiples of 2^-24, and rates are multiples of 2^-38. Shares and rates are rounded
+//   down. However, a share above 1 is rounded up, so that this share still bounds the activity's
+//   rate. Remaining work is exact, in units of 2^-38 ps. Ends are rounded up to a picosecond.
+//   Therefore, an uncontended activity ends at exactly start + work, and no work is lost or gained
+//   when rates change. No resource is used beyond its capacity, and no end is too early. Because a
+//   rate x is rounded down, an activity ends late. The delay is less than 4e-12 / x of the time for
+//   which the activity runs at rate x. For one second at a rate near 1, the delay is less than 4
+//   ps. There is no floating point, so every machine computes the same result.
 //
 // Usage: activities and resources are numbers below those passed to Reset. Call Start and Finish
 // for all activities that start or finish at one time, and then call Settle. moved() then lists the
-// activities with a new end. The owner calls Finish when an activity's end is reached. No function
-// allocates memory once the lists have reached their maximum length.
+// activities with a new end. The owner calls Finish when an activity's end is reached. After the
+// lists have reached their maximum length, no function allocates memory.
 class SharedResources {
  public:
   using Activity = std::uint32_t;
@@ -113,7 +116,7 @@ class SharedResources {
   void Start(Activity activity, Time now, Work left, std::span<const Use> uses,
              std::uint32_t first_resource = 0);
 
-  // Ends `activity`, at its end or before its end.
+  // Finishes `activity`, either at its end or earlier.
   void Finish(Activity activity);
 
   // Computes rates and ends from `now` on. `now` must be the time of all calls of Start and Finish
@@ -214,8 +217,8 @@ class SharedResources {
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;
-  std::vector<Activity> two_rounds_;   // activities in two rounds whose rate is not fixed
-  std::vector<std::uint32_t> lowest_;  // resources that are exhausted next, at equal levels
+  std::vector<Activity> two_rounds_;   // activities with two rounds and without a fixed rate
+  std::vector<std::uint32_t> lowest_;  // resources that are exhausted next (they have equal levels)
   // A heap of the other resources that may be exhausted, with the lowest level on top. Levels only
   // rise while rates are fixed, so an entry with an outdated level is popped too early, and is then
   // pushed again.

@@ -12,12 +12,13 @@
 //  * fp16_compress, bf16_compress: the compute stream casts the bucket and divides the copy by the
 //    number of ranks. The copy is all-reduced, and another stream writes it back to the bucket.
 //  * powerSGD: the compute stream adds the previous step's error to the bucket, stores a copy of
-//    the bucket and packs the uncompressed tensors. Then it orthogonalizes the last step's Q and
-//    computes P = M Q for every matrix M. Another stream then executes, in order: all-reduce of the
-//    uncompressed tensors, all-reduce of all P, orthogonalization of P, Q = M^T P, all-reduce of Q,
-//    M = P Q^T. The host waits until the device has finished all work, including backward so far
-//    (torch.cuda.synchronize). If Q is in FP32 and its rank is 3 or more, Q is orthogonalized by a
-//    QR factorization, which is priced as reading and writing the matrix (a lower bound).
+//    the bucket and packs the uncompressed tensors. Then the compute stream orthogonalizes the
+//    previous step's Q and computes P = M Q for every matrix M. Another stream then executes, in
+//    order: all-reduce of the uncompressed tensors, all-reduce of all P, orthogonalization of P,
+//    Q = M^T P, all-reduce of Q, M = P Q^T. The host waits until the device has finished all work,
+//    including backward so far (torch.cuda.synchronize). If Q is in FP32 and has rank 3 or more, Q
+//    is orthogonalized by a QR factorization, which is priced as reading and writing the matrix (a
+//    lower bound).
 //
 // In PyTorch, the continuations of a future run on separate streams. In this model, the
 // continuations share one stream, `comm hook`.

@@ -12,16 +12,16 @@
 //
 // Data loading follows torch.utils.data.DataLoader. Without workers, the host makes each
 // micro-batch immediately before its forward. With workers, `workers` micro-batches are made
-// concurrently, at most workers x prefetch ahead. The host waits for the micro-batch that it needs.
-// One stream represents all workers. The stream needs `time` / `workers` to make a micro-batch. The
-// compute stream copies the micro-batch to the device. If the memory is not pinned, the host waits
-// for the copy.
+// concurrently. At most workers x prefetch micro-batches are made ahead. The host waits for the
+// micro-batch that it needs. One stream represents all workers. The stream needs `time` / `workers`
+// to make a micro-batch. The compute stream copies the micro-batch to the device. If the memory is
+// not pinned, the host waits for the copy.
 //
 // The cost of saving a checkpoint is averaged over steps. Each step does 1 / `every` of the copy to
 // the host, and 1 / `every` of the write to storage. All ranks of a node write at the same time and
 // share `bandwidth`. With `sync`, the devices wait for the copy and the write. With `async`, the
-// devices wait for the copy, and for an unfinished write of the previous save. Replicated states
-// are saved by the first rank that stores them; with hybrid sharding, one copy is saved.
+// devices wait for the copy, and for an unfinished write of the previous checkpoint. Replicated
+// states are saved by the first rank that stores them; with hybrid sharding, one copy is saved.
 namespace stepcast::lowering {
 
 class DataLoadingAndSaving {

@@ -20,7 +20,7 @@ namespace stepcast::lowering {
 // (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// The tensors that overlap one rank's part, completely or partly. `elements` is the sum of the
+// The tensors that are completely or partly in one rank's part. `elements` is the sum of the
 // complete sizes of these tensors. Both members are maxima over ranks.
 struct Holding {
   std::int64_t tensors = 0;
@@ -46,11 +46,11 @@ struct FlatGroup {
 template <typename Value>
 using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 
-// The optimizer's parameter groups. Dense parameters form one group. Experts are divided among
-// other ranks than dense parameters, and form groups of at most 178,956,971 elements. A larger
-// tensor is in a separate group (split_params_into_different_moe_groups_for_optimizer). Each group
-// is divided among the ranks with copies of the group's parameters. If `experts_apart` is false,
-// there is one group for all parameters.
+// The optimizer's parameter groups. Dense parameters form one group. Experts and dense parameters
+// are divided among different sets of ranks. Experts form groups of at most 178,956,971 elements. A
+// larger tensor is in a separate group (split_params_into_different_moe_groups_for_optimizer). Each
+// group is divided among the ranks with copies of the group's parameters. If `experts_apart` is
+// false, there is one group for all parameters.
 class FlatGroups {
  public:
   FlatGroups(const model::Model& model, const OfParameterGroups<std::int64_t>& ranks,
@@ -174,7 +174,7 @@ class DeepSpeedPartitions {
     Range parameters;
     Pieces own;                   // the pieces that the rank owns
     std::int64_t own_first = 0;   // offset of the rank's part in the flat tensor
-    std::int64_t kept_first = 0;  // offset of the part for KeptOffset
+    std::int64_t kept_first = 0;  // offset of the rank's part if all parts are concatenated
     Holding held;
   };
 
@@ -211,7 +211,7 @@ struct UpdateGroup {
 class DeepSpeedUpdate {
  public:
   // `experts` is the communicator over which the norm of experts' gradients is averaged (kNone:
-  // there are no experts, or one rank has all of them).
+  // there are no experts, or one rank has all experts).
   DeepSpeedUpdate(TrainingStep& step, Index communicator, Index experts = program::kNone);
 
   // Adds a group and allocates its states, in the prologue. `elements` includes `padding`.
@@ -227,7 +227,7 @@ class DeepSpeedUpdate {
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
   // Sums one number over all ranks, on the compute stream. `then` are effects that read the sum. If
-  // `of_experts` is true, also reduces over the ranks with the same experts.
+  // `of_experts` is true, the number is also reduced over the ranks with the same experts.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
   // Computes the norm of all gradients: first over `tensors` tensors, then over all ranks.
   // `squares` are the results of SquaresOf for these tensors. If `first` is true, the call starts a
@@ -267,7 +267,7 @@ class DeepSpeedUpdate {
   Index communicator_;
   Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number and the sum
   Index reduced_ = program::kNone;  // index of an event
-  std::vector<Index> all_reduces_;  // one over data-parallel ranks, one over parts of the model
+  std::vector<Index> all_reduces_;  // over data-parallel ranks, and over parts of the model
   Index average_ = program::kNone;  // collective over the ranks with the same experts
 };
 

@@ -17,7 +17,7 @@ struct ExecutionLimit {
   bool (*refuses)(const plan::Plan& plan);
 };
 
-// Returns all limits. docs/plans.md also lists them.
+// Returns all limits, which docs/plans.md also lists.
 std::span<const ExecutionLimit> ExecutionLimits();
 // Returns the limits that the plan violates. Empty if the plan can be executed.
 std::vector<const ExecutionLimit*> LimitsOf(const plan::Plan& plan);

@@ -62,14 +62,14 @@ program::Program LowerWith(const scenario::Scenario& scenario, const LowerOption
 //    another.
 //  * Earlier micro-batches run under no_sync: gradients accumulate without communication. Without
 //    no_sync, every backward reduces gradients. A bucket then contains the latest gradients plus
-//    the mean of earlier micro-batches, which is equal on all ranks. The mean over ranks is
+//    the mean of earlier micro-batches. This mean is equal on all ranks. The mean over ranks is
 //    therefore the mean of earlier micro-batches plus the mean of the latest gradients.
 //  * FP32 parameters with 16-bit precision run under autocast. Every layer's matrices are cast
 //    before the layer's forward, and autograd keeps the copies for backward. Each gradient is cast
 //    to FP32.
-//  * After the backward, the compute stream waits for each bucket in turn and copies its slots back
-//    to the gradients. With gradient_as_bucket_view, gradients are views of the slots, and nothing
-//    is copied. The update starts after the last bucket.
+//  * After the backward, the compute stream waits for each bucket in turn and copies the bucket's
+//    slots back to the gradients. With gradient_as_bucket_view, gradients are views of the slots,
+//    and nothing is copied. The update starts after the last bucket.
 //  * Gradients are None at the start of a step (zero_grad(set_to_none=True)). Each backward
 //    therefore writes gradients to new memory and copies them to the slots, even with views.
 //  * find_unused_parameters: buckets are never rebuilt. Bucket limits apply in definition order and
@@ -83,16 +83,17 @@ program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions
 //    elements. Each rank owns an equal part, with an FP32 copy and moments. A tensor may be in
 //    several parts.
 //  * Gradients are copied to a bucket of reduce_bucket_size elements as they become ready; with
-//    overlap, two buckets alternate. If a gradient does not fit, the bucket is reduced first. A
-//    gradient larger than the bucket is reduced separately, without a copy.
+//    overlap, two buckets alternate. If a gradient does not fit into the bucket, the bucket is
+//    reduced first. A gradient larger than the bucket is reduced separately, without a copy.
 //  * A bucket is divided, reordered by owner and all-reduced. Each rank then copies the elements
 //    that it owns. A rank therefore sends twice as many bytes as in a reduce-scatter.
-//  * Stage 2 reduces in every micro-batch and keeps its own elements. Stage 1 reduces in the last
-//    micro-batch: with overlap, from hooks; otherwise, after backward, in registration order.
+//  * Stage 2 reduces gradients in every micro-batch, and each rank keeps the elements that it owns.
+//    Stage 1 reduces gradients in the last micro-batch. With overlap, hooks reduce gradients;
+//    otherwise, gradients are reduced after backward, in registration order.
 //  * The step updates the rank's own part, then gathers the flat tensor in one all-gather without
 //    overlap.
-//  * Stage 0 reduces after backward, 5e8 elements at a time in registration order, and updates
-//    all parameters on every rank.
+//  * Stage 0 reduces gradients after backward, 5e8 elements at a time in registration order, and
+//    updates all parameters on every rank.
 //  * In a pipeline (deepspeed/runtime/pipe/engine.py, module.py), gradients of embeddings that
 //    stages share are summed after the last backward. After this sum, all gradients are reduced,
 //    and the norm is also summed over the ranks with other parts of the model.
@@ -108,12 +109,13 @@ program::Program LowerDeepSpeed(const scenario::Scenario& scenario, const LowerO
 //  * Hooks around every module gather its parameters in one collective, wait, prefetch the next
 //    parameters in the recorded order, and free the module's parameters (ParameterCoordinator). If
 //    a collective gathers several parameters, they are packed before the collective and unpacked
-//    afterward. The host is at most three waits ahead. Freed memory that the device still reads is
-//    limited to max_live_parameters. (This limit replaces an allocator that makes the host wait
-//    when memory is short.)
+//    afterward. The host runs at most three waits ahead of the device. Freed memory that the device
+//    still reads is limited to max_live_parameters. (This limit replaces an allocator that makes
+//    the host wait when memory is short.)
 //  * Gradients are copied to one bucket on a separate stream. In every micro-batch, a full bucket
 //    is packed by rank, divided and reduce-scattered, and each rank adds its parts to its flat
-//    gradients. The host is at most three reductions ahead and waits for the last reduction.
+//    gradients. The host runs at most three reductions ahead of the device, and waits for the last
+//    reduction.
 //  * The step frees the gathered parameters, updates the rank's own parts sub-group by sub-group,
 //    and gathers the small parameters again, one collective per parameter. Then the host waits for
 //    the device.
@@ -130,14 +132,14 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 //
 // Streams: compute, pre-unshard, unshard, post-backward and, with hybrid sharding since torch 2.1
 // (pull request 106080), all-reduce. All-gathers and reduce-scatters share one communicator, so
-// they run in issue order. Before torch 2.8 (148590), every collective ran on the stream of its
-// process group, and the allocator kept the collective's buffers until this stream had finished
-// with them.
+// they run in issue order. Before torch 2.8 (pull request 148590), every collective ran on the
+// stream of its process group, and the allocator kept the collective's buffers until this stream
+// had finished with them.
 //
 //  * Unshard of a unit: with mixed precision, the shard is cast (pre-unshard stream). The rate
 //    limiter (rate_limiter.h) makes the host wait. The flat parameter is allocated and gathered
-//    (unshard stream), and the compute stream waits for it. Parameters are views of the flat
-//    parameter, so nothing is copied.
+//    (unshard stream), and the compute stream waits for the gather. Parameters are views of the
+//    flat parameter, so nothing is copied.
 //  * With torch.autocast (data_parallel.mixed_precision), parameters are gathered without a cast,
 //    gradients are joined and reduced in the parameters' type, and layers have copies (autocast.h).
 //  * Frozen parameters of a unit are a second flat parameter, gathered and freed with the first.
@@ -178,7 +180,7 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //    gather buffer; all-gather; copy-out (compute stream) splits the buffer into full parameters.
 //    In forward, the all-gather streams wait for the copy-out of the unit before last, so a host
 //    that runs ahead prefetches one unit (implicit prefetch). Implicit prefetch uses memory for
-//    three units. With prefetch 2 and more (explicit prefetch), this number of units is unsharded
+//    three units. With prefetch 2 or more (explicit prefetch), `prefetch` units are unsharded
 //    ahead. With prefetch 0, an all-gather waits for the kernels issued before the all-gather. In
 //    backward, the all-gathers of the next `prefetch` units are issued before the unit's gradient
 //    kernels.
@@ -188,7 +190,8 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //    all-reduce of the shard over the replicas; cast to the parameters' type; from the second
 //    micro-batch on, addition to the sharded gradient.
 //  * reshard_after_forward: `true` frees a unit after its forward (never the root), `false` keeps
-//    the unit, k keeps a shard over groups of k ranks, from which backward gathers.
+//    the unit, and k keeps a shard over groups of k ranks. With k, backward gathers the unit from
+//    these shards.
 //  * accumulate_unsharded (set_requires_gradient_sync(False)): all micro-batches except the last
 //    keep full gradients and do not reduce. The gradients are in reduce_dtype if it differs from
 //    the compute type.
@@ -241,9 +244,9 @@ program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptio
 //  * optimizer_cpu_offload (megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py, for the
 //    complete optimizer): a rank's part of the gradients is copied to the host in FP32, and the
 //    host's CPUs update the values. The updated values are copied back before they are gathered.
-//    Copies are on the compute stream, and the CPUs have one optimizer. With
+//    Copies run on the compute stream, and one optimizer on the CPUs updates all tensors. With
 //    overlap_cpu_optimizer_d2h_h2d, copies have separate streams, and each tensor has an optimizer
-//    that waits for its own copy.
+//    that waits only for this tensor's copy.
 program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // Hugging Face's nanotron (huggingface/nanotron: src/nanotron/trainer.py, helpers.py,
@@ -270,8 +273,8 @@ program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOp
 //  * Gradients of tied tensors are summed together with the replicas' gradients
 //    (sync_tied_weights_gradients). Gradients of an embedding are summed over the stages with this
 //    embedding. Gradients of a norm are summed over the ranks that apply the norm to parts of the
-//    tokens. A column-parallel matrix multiplication waits for the gather of its input; their
-//    overlap (tp_linear_async_communication) is not modeled.
+//    tokens. A column-parallel matrix multiplication waits for the gather of its input. The overlap
+//    of multiplication and gather (tp_linear_async_communication) is not modeled.
 program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // Textbook data parallelism and ZeRO (Rajbhandari et al. 2020, arXiv 1910.02054), with only kernels
@@ -280,15 +283,16 @@ program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOp
 // one communicator on its own stream; collectives run in issue order.
 //
 //   Stage 0: gradients are all-reduced per bucket as they become ready in backward. With `overlap:
-//     false`, they are all-reduced after backward. One update follows.
+//     false`, gradients are all-reduced after backward. One update follows.
 //   Stages 1 and 2: gradients are reduce-scattered per bucket, and every rank updates its shard.
 //     Updated parameters are all-gathered per bucket, in the order of the next forward. The
 //     all-gathers continue while later buckets are updated and while the next forward runs, because
 //     a layer waits only for its own buckets. With `overlap: false`, reduction, update and
-//     all-gather run one after another. Stage 1 keeps full gradients and communicates once a step
-//     (with `no_sync: false`, as in stage 2). Stage 2 reduces every micro-batch and keeps the shard
-//     (with `accumulate_unsharded`, as in stage 1). Stage 0 with `no_sync: false` is stage 2 with
-//     one shard that contains all gradients.
+//     all-gather run one after another. Stage 1 keeps full gradients and communicates once per
+//     step. (With `no_sync: false`, stage 1 treats gradients as stage 2 does.) Stage 2 reduces
+//     gradients in every micro-batch and keeps the shard. (With `accumulate_unsharded`, stage 2
+//     treats gradients as stage 1 does.) Stage 0 with `no_sync: false` is stage 2 with one shard
+//     that contains all gradients.
 //   Stage 3: parameters are all-gathered in the compute type before a unit's forward and backward,
 //     at most `prefetch` units ahead, and freed afterward. Gradients are treated as in stage 2, per
 //     unit unless bucket_size is set. A unit is a layer; layers that share a tied tensor form one

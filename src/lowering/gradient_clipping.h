@@ -11,25 +11,27 @@
 #include "src/plan/framework_style.h"
 
 // `training.gradient_clipping`: before the update, all gradients are scaled by one factor so that
-// their total norm does not exceed a limit. By framework:
+// their total norm does not exceed a limit. The implementation depends on the framework:
 //  * torch.nn.utils.clip_grad_norm_ (ddp, fsdp2; torch/nn/utils/clip_grad.py): since torch 2.0, one
 //    multi-tensor kernel computes the norms of all tensors; before that, one kernel per tensor. The
 //    norms are stacked, and the norm of the stack is computed. fsdp2's DTensors then sum over the
-//    ranks that share the gradients. The gradients are always multiplied, so the host does not need
-//    the norm.
-//  * FullyShardedDataParallel.clip_grad_norm_ (fsdp1): tensor by tensor; the sum of squares is
-//    all-reduced. Before torch 2.0, the host read the norm (`if clip_coef < 1`).
+//    ranks that share the gradients. The gradients are always scaled, so the host does not need the
+//    norm.
+//  * FullyShardedDataParallel.clip_grad_norm_ (fsdp1): the norm is computed tensor by tensor, and
+//    the sum of squares is all-reduced. Before torch 2.0, the host read the norm
+//    (`if clip_coef < 1`).
 //  * Megatron-LM (megatron/core/optimizer/clip_grads.py @ 0293807e): a multi-tensor norm of this
 //    rank's main gradients, summed over the ranks. The host reads the norm (.item()) to decide
-//    whether to scale; the model assumes that it always scales.
-//  * nanotron (nanotron/optim/clip_grads.py): tensor by tensor, full gradients on every rank.
+//    whether to scale the gradients. The model assumes that gradients are always scaled.
+//  * nanotron (nanotron/optim/clip_grads.py): the norm is computed tensor by tensor, from the full
+//    gradients on every rank.
 //
-// DeepSpeed always computes the norm, and multiplies when it unscales (deepspeed_parts.h).
-// `reference` has one pass for the norm and one for the multiplication.
+// DeepSpeed always computes the norm, and clips gradients when it unscales them
+// (deepspeed_parts.h). `reference` has one pass for the norm and one for the multiplication.
 //
 // FP16 loss scaling is undone before clipping, even if gradients are not clipped. The loss is
-// multiplied so that gradients do not underflow. Before the update, the gradients are divided by
-// the same factor. If any gradient is not finite, the step is skipped.
+// multiplied by a factor, so that gradients do not underflow. Before the update, the gradients are
+// divided by this factor. If any gradient is not finite, the step is skipped.
 //  * Megatron-LM (megatron/core/optimizer/optimizer.py, _unscale_main_grads_and_check_for_nan): one
 //    multi-tensor kernel reads and writes this rank's main gradients. A flag for non-finite
 //    gradients on any rank is all-reduced, and the host reads the flag (.item()).
@@ -88,8 +90,8 @@ class GradientClipping {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
-  // Returns the axes over which the group's norm is summed: the axes that divide the model and, if
-  // `shared_out` is true, the axes that shard the group's states.
+  // Returns the axes over which the group's norm is summed: the axes that divide the model. If
+  // `shared_out` is true, the result includes the axes that shard the group's states.
   parallel::AxisSet AxesOfNorm(model::ParameterGroup group, bool shared_out) const;
   program::Elements SumOf(model::ParameterGroup group) const;
 

@@ -45,11 +45,11 @@ std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int
 // decide when the bucket is reduced.
 
 struct GradientBucket {
-  Index name = program::kNone;  // a text
+  Index name = program::kNone;  // index of a text
   std::span<const int> tensors;
   FlatLayout layout;
   Range gradients;
-  Range own;  // the reduced elements that this rank keeps: its shard, or all
+  Range own;  // the reduced elements that this rank keeps: its shard, or all elements
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // indices of events
   int missing = 0;    // number of gradients that are not yet in the bucket
@@ -108,8 +108,8 @@ class GradientBuckets {
   // new count.
   bool Fill(int tensor);
   // Marks the bucket with index `full` as full. Then calls launch(bucket) for each full bucket
-  // whose predecessors have been launched, in order. Call EndLaunches after all buckets are
-  // launched; it marks all buckets as not full.
+  // whose predecessors have been launched, in order. After all buckets are launched, call
+  // EndLaunches to mark all buckets as not full.
   template <typename Launch>
   void LaunchInOrder(std::size_t full, const Launch& launch) {
     buckets_[full].full = true;
@@ -119,7 +119,7 @@ class GradientBuckets {
     launched_ = 0;
     for (GradientBucket& bucket : buckets_) bucket.full = false;
   }
-  // Records the event: the bucket's content is complete and may be reduced.
+  // Records the event after which the bucket's content is complete and may be reduced.
   void Ready(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Record(step_.compute(), buckets_[bucket].ready);
@@ -149,7 +149,7 @@ class GradientBuckets {
 };
 
 // Dummy weight gradients. If the kernel of a matrix multiplication adds to the main gradient,
-// autograd still receives a gradient with the weight's shape, which nothing reads:
+// autograd still receives an unused gradient with the weight's shape (a dummy):
 //   - Transformer Engine's layers keep one dummy for each shape
 //     (transformer_engine/pytorch/module/base.py, get_dummy_wgrad).
 //   - Megatron-LM's output layer keeps one dummy until a hook frees it

@@ -106,11 +106,11 @@ FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std:
 // Returns the pieces in the shard of rank `index`. The pieces' offsets are relative to the shard.
 Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 
-// Returns the rank whose shards overlap the most tensors (the first such rank). All layouts must
-// have the same number of ranks.
+// Returns the rank whose shards contain elements of the most tensors. If there are several such
+// ranks, returns the first. All layouts must have the same number of ranks.
 std::int64_t FullestRank(std::span<const FlatLayout* const> parameters);
-// Returns, for each layout, the FullestRank of all layouts with the same number of ranks. (The
-// layouts of experts have fewer ranks.)
+// Returns, for each layout, the result of FullestRank for all layouts with the same number of
+// ranks. (The layouts of experts have fewer ranks.)
 std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters);
 
 // Tensors that are sharded one by one. Each rank stores one block of every tensor, padded to the

@@ -23,7 +23,7 @@ void AddOptimizerState(TrainingStep& step, const program::Elements& states, std:
                        std::int64_t first, std::int64_t elements);
 
 // The size of a rank's optimizer states. Each array has `elements` elements on this rank, including
-// padding, and `exact` model elements on all `ranks` ranks.
+// padding, and `exact` model elements on all `ranks` ranks together.
 struct StateExtent {
   std::int64_t elements = 0, exact = 0, ranks = 1;
 };
@@ -68,8 +68,8 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
                         const MatrixExchange& exchange = {});
 
 // Updates a shard on `stream` during backward, when its gradient is ready
-// (training.optimizer_in_backward). Each parameter has a separate optimizer, which a hook of the
-// parameter runs (torchtitan/components/optimizer.py, OptimizersInBackwardContainer;
+// (training.optimizer_in_backward). Each parameter has a separate optimizer, which runs in a hook
+// of the parameter (torchtitan/components/optimizer.py, OptimizersInBackwardContainer;
 // torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce). The gradient is not
 // released.
 void WriteUpdateInBackward(TrainingStep& step, const ShardedState& state, StreamId stream);

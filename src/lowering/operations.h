@@ -8,8 +8,8 @@
 
 // Operations of data parallelism on parameters and gradients: copy, cast, accumulate, scale,
 // gather, reduce. Each call writes one operation. The source and target ranges determine which
-// buffers the operation reads and writes, how it changes values, and how many bytes it moves or
-// sends.
+// buffers the operation reads and writes. The ranges also determine the operation's effects on
+// values, and the number of bytes that it moves or sends.
 namespace stepcast::lowering {
 
 class Operations {

@@ -96,14 +96,14 @@ class PartitionedState {
 // Parameters at DeepSpeed's stage 3: this rank's parts, and the operations that gather and free
 // parameters around modules (deepspeed/runtime/zero/partition_parameters.py,
 // partitioned_param_coordinator.py; see framework_steps.h for the versions).
-//   - With zero_hpz_partition_size, small groups of ranks share a secondary copy, from which
-//     backward gathers.
+//   - With zero_hpz_partition_size, small groups of ranks share a secondary copy. Backward gathers
+//     parameters from this copy.
 //   - With zero_quantized_weights, 8-bit integers are sent.
-//   - With offload_param, parts are copied from the host, even if a single rank has nothing to
-//     gather (NoGatherHandle, NoGatherCoalescedHandle).
+//   - With offload_param, parts are copied from the host, even if there is only one rank, which has
+//     nothing to gather (NoGatherHandle, NoGatherCoalescedHandle).
 
-// Decides which parameters DeepSpeed's stage 3 gathers before every module and frees after it.
-// DeepSpeed records the order of the modules in a micro-batch
+// Decides which parameters DeepSpeed's stage 3 gathers before every module and frees after the
+// module. DeepSpeed records the order of the modules in a micro-batch
 // (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99), and uses the recorded order
 // from the third micro-batch on.
 
@@ -127,7 +127,7 @@ class ParameterCoordinator {
   struct Fetched {
     Parameters gather{};    // needed now, and not yet requested
     Parameters wait{};      // needed now, and already in flight
-    Parameters prefetch{};  // to request in advance
+    Parameters prefetch{};  // to be requested in advance
   };
   // Returns the parameters to gather, to wait for and to prefetch before the next visit. Call this
   // function before each visit.
@@ -135,8 +135,8 @@ class ParameterCoordinator {
   // Returns the parameters to free after the last fetched visit. Call this function after this
   // visit.
   Parameters Release();
-  // Returns the parameters of modules whose inputs need no gradients. No call of Release has
-  // returned these parameters. Call this function after backward.
+  // Returns the parameters of modules whose inputs need no gradients. Release has not returned
+  // these parameters. Call this function after backward.
   Parameters ReleaseRest();
 
  private:
@@ -210,12 +210,12 @@ class PartitionedParameters : public PartitionedState {
     Range flat;                         // the gathered result for several parameters
     Range packed, flat_packed, scales;  // as 8-bit integers
     Index gathered = program::kNone;    // index of an event
-    int waiting = 0;                    // number of parameters that no wait has covered
+    int waiting = 0;                    // number of parameters that are not awaited yet
     bool complete = false;
   };
 
-  // Returns whether kernels read the rank's part directly: there is only one rank, and the part is
-  // on the device.
+  // Returns whether kernels read the rank's part directly. True if there is only one rank, and the
+  // part is on the device.
   bool ReadInPlace() const { return parts_.ranks() == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
   // Returns the number of elements of each rank's part, with padding, if the tensor is divided
@@ -294,7 +294,7 @@ class PartitionedGradients : public PartitionedState {
   struct Entry {
     int tensor = 0;
     Range place;
-    bool alone = false;  // larger than the bucket
+    bool alone = false;  // whether the gradient is larger than the bucket
   };
   // A tensor with a gradient that is exchanged as 4-bit integers, first inside nodes, then between
   // nodes.

@@ -26,44 +26,47 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parall
                                 const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works, int rank);
 
-// A check word in the data flow of passes. Each rank has a 32-bit word per micro-batch. Received
-// messages and collectives inside layers change the word. Messages to other ranks contain the word,
-// and the gradients depend on the word. If a message or collective is missing, late or misdirected,
-// the parameters therefore change.
+// A check word in the data flow of passes. Each rank has one check word of 32 bits per micro-batch.
+// Each received message, and each collective inside a layer, changes the check word of the
+// micro-batch. Messages to other ranks contain the check word, and the gradients depend on the
+// check word. If a message or collective is missing, late or misdirected, the parameters therefore
+// change.
 //
-// All-gathers and messages transfer the word itself. Reductions transfer small integers derived
-// from the word, whose sum is exact. Without a data flow, or without communication inside passes,
-// all functions do nothing. validate/training_check.h computes the same words without programs.
+// All-gathers and messages transfer the check word itself. Reductions transfer small integers that
+// are derived from the check word. The sum of these integers is exact. Without a data flow, or
+// without communication inside passes, all functions do nothing. validate/training_check.h computes
+// the same check words without programs.
 class PassValues {
  public:
   struct Place {
     int chunks = 1;               // number of chunks of all stages
     std::int64_t batch_part = 0;  // index of the part of the batch that this rank trains on
-    // Whether the word must be equal within two sets of ranks: ranks among which a layer is
-    // divided, and ranks that compute equal gradients of complete tensors. False if the results of
-    // a reduce-scatter make the words differ.
+    // If true, the check word must be equal on all ranks among which a layer is divided. The check
+    // word must also be equal on all ranks with equal gradients of complete tensors. False if check
+    // words differ because a reduce-scatter has a different result on each rank.
     bool one_word = true;
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
 
   // `words` is the number of passes in flight at once. `communicates`: whether layers communicate.
-  // `splits`: whether backward is split; the pass for weights then uses the word of the pass for
-  // inputs.
+  // `splits`: whether backward is split into a pass for inputs and a pass for weights, which then
+  // use the same check word.
   void WritePrologue(int words, bool communicates, bool splits);
 
   // These functions add effects to the first and last kernels of a pass (with
   // ProgramBuilder::With). A backward pass begins with recomputation or with the received gradient.
   // `received` is the buffer of a neighbor's message (kNone: no message). `chunk` is the index
-  // among the chunks of all stages. `word` is the index of the micro-batch's word among the words
-  // in flight.
+  // among the chunks of all stages. `word` is the index of the micro-batch's check word among the
+  // check words in flight.
   void BeginForward(int chunk, int word, Index received);
   void TurnBack(int chunk, int word);
   void BeginBackward(int chunk, Index received);
-  // Copies the word to the outgoing message.
+  // Copies the check word to the outgoing message.
   void HandOn(Index sent);
   void ContinueBackward(int word);
-  // Returns the index of the current pass's word in the buffer of words. A caller that alternates
-  // between two passes must call SetPresent at each switch, with the index of the next pass.
+  // Returns the index of the current pass's check word in the buffer of check words. A caller that
+  // alternates between two passes must call SetPresent at each switch, with the index of the next
+  // pass.
   int present() const { return present_; }
   void SetPresent(int word) { present_ = word; }
 
@@ -72,17 +75,17 @@ class PassValues {
   void Take(const model::ValueUse& use, Index buffer);
   void Give(const model::ValueUse& use, Index buffer);
 
-  // Returns the location of the word that seeds the gradients of the current backward pass. If the
-  // location has no buffer, the seed depends on rank, step and micro-batch.
+  // Returns the location of the check word that seeds the gradients of the current backward pass.
+  // If the location has no buffer, the seed depends on rank, step and micro-batch.
   program::Elements seed() const;
 
  private:
   bool on() const { return words_ != program::kNone; }
   program::Elements Word(int at) const;
-  // Returns the location of the word in a received message. The location has no buffer if the
-  // message is shorter than a word.
+  // Returns the location of the check word in a received message. The location has no buffer if the
+  // message is shorter than a check word.
   program::Elements Carried(Index received);
-  // Returns the size of each part of a value's buffer. Each part starts with a word.
+  // Returns the size of each part of a value's buffer. Each part starts with a check word.
   Bytes PartOf(const model::ValueUse& use, Index buffer) const;
   // Mixes the words in `received` and `also`, and the number `salt`, into the check word of the
   // current pass.
@@ -97,16 +100,16 @@ class PassValues {
   Index words_ = program::kNone;
   bool splits_ = false;
   int in_flight_ = 0;
-  int present_ = 0;  // index of the current pass's word in the buffer of words
+  int present_ = 0;  // index of the current pass's check word in `words_`
 };
 
 // Offload of blocks' activations to host memory between forward and backward.
 //
-// Forward: after a block is computed, a separate stream copies its activations to the host. After
-// the next block, the compute stream waits for the copies, and the device memory is freed. The last
-// block's activations remain on the device, because the backward of this block is next. Backward:
-// when a block's backward begins, the activations of the previous block are copied back. The
-// activations of two blocks are therefore on the device at once. Copies use pinned memory. The
+// Forward: after a block is computed, a separate stream copies the block's activations to the host.
+// After the next block, the compute stream waits for the copies, and the device memory is freed.
+// The last block's activations remain on the device, because the backward of this block is next.
+// Backward: when a block's backward begins, the activations of the previous block are copied back.
+// The activations of two blocks are therefore on the device at once. Copies use pinned memory. The
 // method is Transformer Engine's double buffering (NVIDIA/TransformerEngine,
 // transformer_engine/pytorch/cpu_offload.py, AsyncDoubleBufferGroupOffloadHandler).
 class ActivationOffload {
@@ -144,8 +147,8 @@ class ActivationOffload {
 
 // FP8 scales from earlier steps (model::Fp8Scaling::kDelayed), as updated by Transformer Engine
 // (transformer_engine/pytorch/fp8.py, reduce_and_update_fp8_tensors). The update runs where
-// autocast ends. In Megatron-LM, autocast ends after a micro-batch's forward through a chunk of
-// blocks, and at the end of the backward of the chunk's first module.
+// autocast ends. In Megatron-LM, autocast ends at two points: after a micro-batch's forward through
+// a chunk of blocks, and after the backward of the chunk's first module.
 //
 // The maxima of all FP8 tensors of the rank are stored in one tensor, which is all-reduced with
 // max. One kernel then computes scales from the maxima and their history. The all-reduce is over
@@ -160,8 +163,8 @@ class ScaleUpdates {
 
   void WritePrologue(StreamId compute);
 
-  // Writes the update if `layer` is the last block of a pass over the layers [first, end). Call
-  // this function after each layer's forward or backward.
+  // Writes the update of the scales if `layer` is the last block of a pass over the layers [first,
+  // end). Call this function after each layer's forward or backward.
   void AfterLayer(StreamId compute, parallel::Task task, int layer, int first, int end);
 
  private:

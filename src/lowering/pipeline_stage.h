@@ -21,11 +21,12 @@ class PipelineStage {
 
   int stage() const { return stage_; }
   int stages() const { return stages_; }
-  // These functions return whether the stage has the model's first layer, or the last layer.
+  // Return whether the stage has the model's first layer, and whether it has the last layer.
   bool first() const { return chunks_.front().first; }
   bool last() const { return chunks_.back().last; }
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }
-  // Returns the model of all stages, as divided for one tensor-parallel rank.
+  // Returns the complete model (all stages) or, with tensor parallelism, one rank's part of this
+  // model.
   const model::Model& whole_model() const { return local_ ? *local_ : *whole_; }
   // Consecutive layers of the stage. Without interleaving, a stage has one chunk.
   struct Chunk {

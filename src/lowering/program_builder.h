@@ -226,8 +226,8 @@ class ProgramBuilder {
   void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {
     Exchange(stream, exchange, std::span(uses.begin(), uses.size()));
   }
-  // The following functions write an instruction. Record and HostWait return the instruction's
-  // index in the step, for SetOperand.
+  // Each of the following functions writes one instruction. Record and HostWait return the
+  // instruction's index in the step, for SetOperand.
   std::size_t Record(StreamId stream, Index event) {
     Emit(program::Opcode::kRecordEvent, stream, event);
     return program_.step.size() - 1;
@@ -295,7 +295,8 @@ class ProgramBuilder {
     Emit(program::Opcode::kRecordEvent, stream, awaited_[stream]);
     Emit(program::Opcode::kHostWaitEvent, 0, awaited_[stream]);
   }
-  // Returns the entries of Program::uses that belong to no operation yet, and marks them as taken.
+  // Returns the entries of Program::uses that belong to no operation yet. The next call does not
+  // return these entries again.
   UseRange TakeUses() {
     const Index first = std::exchange(taken_uses_, static_cast<Index>(program_.uses.size()));
     return {.first = first, .count = taken_uses_ - first};

@@ -9,8 +9,8 @@ namespace stepcast::lowering {
 
 // FSDP1's limit_all_gathers (torch/distributed/fsdp/_limiter_utils.py). When a unit's gathered
 // parameters are freed, an event is recorded on the compute stream and queued. Before a unit is
-// unsharded, the host waits until the queue has fewer than `limit` events: it removes the oldest
-// event and waits for this event. The queue persists between steps.
+// unsharded, the queue must have fewer than `limit` events. If the queue has `limit` events, the
+// host removes the oldest event and waits for this event. The queue persists between steps.
 //
 // The step is written once and issued repeatedly. In the steady state, the queue has the same
 // content at the start and at the end of the step. The queue's content is known only in Finish(),

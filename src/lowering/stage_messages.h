@@ -19,12 +19,13 @@
 // Activations are sent forward, and their gradients are sent backward.
 namespace stepcast::lowering {
 
-// How a framework sends and receives between the passes of a schedule.
+// How a framework sends and receives messages between the passes of a schedule.
 enum class MessageStyle : std::uint8_t {
   // Each direction has a separate stream and communicator. A pass's receive is posted before the
   // preceding pass runs, and nothing waits for a send. Used by the reference framework and by
-  // Megatron-LM with overlapped messages. PyTorch uses this style with several chunks per stage,
-  // but all messages share one communicator, and are received in the order in which they are sent.
+  // Megatron-LM with overlapped messages. PyTorch uses this style with several chunks per stage.
+  // However, all of PyTorch's messages share one communicator, and are received in the order of
+  // sending.
   kOverlapped,
   // One exchange at a time, on the pipeline's communicator. The compute stream waits for the
   // exchange. Three kinds of programs use this style:
@@ -32,11 +33,11 @@ enum class MessageStyle : std::uint8_t {
   //     p2p_communication.py) sends batches. The host waits for the device after each batch
   //     (batch_p2p_sync).
   //   - PyTorch with one chunk per stage (torch/distributed/pipelining/schedules.py) sends batches
-  //     for which the host does not wait. Nothing waits for a batch that only sends.
+  //     for which the host does not wait. Nothing waits for a batch that contains only sends.
   //   - DeepSpeed (deepspeed/runtime/pipe/engine.py, schedule.py) sends single messages, each on a
-  //     communicator of its two stages, as PyTorch sends messages outside a batch. If ranks divide
-  //     layers, a message is sent in parts (PartitionedTensor). The host reads the metadata of
-  //     these parts, which is not modeled.
+  //     communicator of its two stages, as PyTorch sends messages outside a batch. If layers are
+  //     divided among ranks, a message is sent in parts (PartitionedTensor). The host reads the
+  //     metadata of these parts, which is not modeled.
   kBlocking,
 };
 
@@ -66,11 +67,12 @@ class StageMessages {
     parallel::GroupLayout pipeline{};
     MessageStyle style = MessageStyle::kOverlapped;
     std::vector<ExchangesBehind> behind{};  // indexed by pass; only for kBlocking
-    // For each pass, how many passes have a posted receive once the exchange after this pass is
-    // issued. Only for kBlocking.
+    // For each pass: the number of passes with a posted receive after the exchange that follows the
+    // pass is issued. Only for kBlocking.
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
-    // Whether the compute stream does not wait for exchanges that only send. Only for kBlocking.
+    // If true, the compute stream does not wait for exchanges that contain only sends. Only for
+    // kBlocking.
     bool sends_beside = false;
     // Whether each message is sent separately, on a communicator of the two stages. Only for
     // kBlocking.
@@ -91,8 +93,9 @@ class StageMessages {
     DataType type = DataType::kBf16;
     std::vector<parallel::Action> passes{};  // passes in issue order
     // For each pass, whether it overlaps with the next pass (PipelineStage::begins_pair). The two
-    // passes begin when both inputs have arrived, and both outputs are sent after the second pass
-    // (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B). Only for kOverlapped.
+    // passes begin when the inputs of both passes have arrived. The outputs of both passes are sent
+    // after the second pass (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B).
+    // Only for kOverlapped.
     std::vector<bool> begins_pair{};
     std::vector<std::size_t> chunk_of{};  // indexed by pass: index in `chunks`
     std::vector<int> slots{};             // indexed by pass: slot of the micro-batch's activations
@@ -119,17 +122,18 @@ class StageMessages {
   }
 
   // Call these functions around a pass, in this order. AwaitInput waits for the pass's input. Call
-  // AwaitInput immediately before the pass's first kernel, so that other streams do not wait.
+  // AwaitInput immediately before the pass's first kernel, so that other streams do not wait for
+  // the input.
   void BeforePass(std::size_t pass);
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
 
-  // Return buffers of the current pass, or kNone. AllocateOutput allocates the output, which the
-  // pass's last kernel writes for the neighboring chunk, on this or another stage. ReceivedGradient
-  // returns the gradient that a backward pass reads.
+  // Return buffers of the current pass, or kNone. AllocateOutput allocates the output for the
+  // neighboring chunk, which is on this or another stage. The pass's last kernel writes the output.
+  // ReceivedGradient returns the gradient that a backward pass reads.
   Index AllocateOutput(std::size_t pass);
   Index ReceivedGradient(std::size_t pass) const;
-  // Releases the received gradient. Call this function when backward no longer needs it.
+  // Releases the received gradient. Call this function when backward no longer needs the gradient.
   void ReleaseReceivedGradient(std::size_t pass);
 
  private:

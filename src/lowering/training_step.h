@@ -65,7 +65,7 @@ class ShardingStrategy {
   // Appends the ranges of the layer's parameters. The layer's first and last kernels read these
   // ranges in every pass. Called once, after the prologue.
   virtual void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) = 0;
-  // Called before a kernel that contributes to the gradient of `tensor` from `layer`. Allocates
+  // Called before a kernel of `layer` that contributes to the gradient of `tensor`. Allocates
   // memory at the first contribution, and declares the written ranges (ProgramBuilder::Use) and
   // their contents (TrainingStep::WithGradient).
   virtual void WriteGradient(int layer, int tensor) = 0;
@@ -150,7 +150,7 @@ class TrainingStep {
     // The operations at which the list's turns end (model::TurnEnds).
     std::vector<std::size_t> turn_ends{};
     std::vector<int> unfinished{};  // group operations that no operation in the list waits for
-    std::vector<model::ValueUse> unreleased{};      // reads left for the kernel after the list
+    std::vector<model::ValueUse> unreleased{};      // values freed by the kernel after the list
     std::size_t first_kernel = 0, last_kernel = 0;  // indices of compute-stream operations
     std::size_t first_beside = 0;  // first kernel of the second lane; may be past the end
   };
@@ -271,8 +271,8 @@ class TrainingStep {
   // Returns the first buffer that exists only during the layer's forward or complete backward.
   // kNone: no such buffer exists, or recomputation owns it.
   Index TemporariesOf(ShardingStrategy::Pass pass, int layer) const;
-  // Makes the host wait for the event, and then makes it read the values that were copied to the
-  // host.
+  // Makes the host wait for the event, and then makes the host read the values that were copied to
+  // it.
   void AwaitOnHost(Index event);
   // Declares that the next kernel reads the pending buffers.
   void TakePending();

@@ -22,7 +22,7 @@ namespace stepcast::lowering {
 
 struct Unit {
   std::string name;           // name of the unit's first layer, or "root"
-  std::vector<int> layers;    // ascending; forward needs the unit in all layers from first to last
+  std::vector<int> layers;    // ascending; forward needs the unit from the first to the last layer
   std::vector<int> tensors;   // tensors of the unit, in registration order
   std::vector<int> frozen;    // indices in Model::frozen, in registration order
   std::int64_t elements = 0;  // number of elements in `tensors`
@@ -106,7 +106,7 @@ struct ShardedUnit {
   // Gradients:
   Range accumulated;               // full gradients accumulated over micro-batches, in reduce_dtype
   Range reduce_input;              // full gradients in reduce_dtype
-  Range reduce_output;             // this rank's shard, in reduce_dtype
+  Range reduce_output;             // this rank's shard of the gradients, in reduce_dtype
   Index reduced = program::kNone;  // event: the reduce-scatter has read its input
   Index post_reduced = program::kNone;  // event: the sharded gradient is final
   bool has_accumulated = false;

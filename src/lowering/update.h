@@ -20,8 +20,8 @@ namespace stepcast::lowering {
 
 // The kernels that update parameters, and their temporary tensors.
 
-// A temporary tensor that an update makes for each parameter tensor. It has the parameter's shape
-// and the type of the updated values (plan::UpdatedType).
+// A temporary tensor that an update makes for each parameter tensor. The temporary tensor has the
+// parameter's shape and the type of the updated values (plan::UpdatedType).
 enum class Temporary : std::uint8_t {
   kGradient,     // gradient, cast to the type of the master weights
   kRoot,         // square root of the second moment
@@ -54,7 +54,7 @@ struct UpdateKernel {
 // the bits of the master weights, and the optimizer contains the other half. Both halves are read
 // and written. Without master weights, all operands have the parameters' type, and moments have the
 // type optimizer_state_dtype. The update of a layer list takes the time that the list specifies,
-// scaled to the fraction of the elements.
+// multiplied by the updated fraction of the model's elements.
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                         Version torch, std::int64_t elements);
 
@@ -62,7 +62,7 @@ std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::T
 
 // A non-empty tensor, as seen by the optimizer.
 struct UpdatedTensor {
-  int tensor = 0;  // index in the model; packed tensors: index of the first, or -1
+  int tensor = 0;  // index in the model; for packed tensors, index of the first tensor, or -1
   std::int64_t elements = 0;
 };
 
@@ -89,9 +89,9 @@ struct UpdatedTensors {
 //   - foreach: one temporary tensor per parameter, of the parameter's size, is allocated before the
 //     kernel that writes these tensors, in the order of the parameters (empty_like in
 //     aten/src/ATen/native/cuda/ForeachUnaryOp.cu). The tensors are freed after the last kernel.
-//   - single: parameters are updated one after another. The root is freed when the next tensor
-//     begins. The denominator is freed when the next tensor's denominator is assigned to its name.
-//     At most three temporary tensors exist.
+//   - single: parameters are updated one after another. The root is freed when the update of the
+//     next tensor begins. The denominator is freed when the next tensor's denominator is assigned
+//     to the same variable. At most three temporary tensors exist.
 //   - For optimizers of other libraries, see framework_update.cc.
 //
 // `uses` are the gradients that the kernels read and the states that they write. `updates` are the
@@ -166,8 +166,8 @@ class UpdateLoop {
   void AwaitOnHost();
 
   // Writes an all-to-all between two temporary tensors, after the work issued on the update's
-  // stream. `bytes` is the size of a rank's data, including the part that it keeps. Returns an
-  // event for Await, or kNone in the run that counts kernels.
+  // stream. `bytes` is the size of a rank's data, including the part that the rank keeps. Returns
+  // an event for Await, or kNone in the run that counts kernels.
   Index Exchange(StreamId stream, Index communicator, Bytes bytes, Index source, Index target);
   // Makes the update's stream wait for the event.
   void Await(Index event);
@@ -194,8 +194,8 @@ class UpdateLoop {
       known_;
 };
 
-// The end of a step: clips gradients if the plan requires it, and updates this rank's parameters
-// with an optimizer of PyTorch. Declare all ranges before you call Clip or Write.
+// The end of a step: clips gradients if the plan requires clipping, and updates this rank's
+// parameters with an optimizer of PyTorch. Declare all ranges before you call Clip or Write.
 
 class ParameterUpdate {
  public:

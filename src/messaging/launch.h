@@ -41,8 +41,8 @@ using Environment = std::function<const char*(const char* name)>;
 
 // Returns the launcher, this process's rank and the number of ranks, as the environment specifies
 // them. MPI's variables have priority, because mpirun may forward a shell's RANK variable. torchrun
-// (RANK and WORLD_SIZE) starts processes without MPI, which cannot communicate. With more than one
-// rank, torchrun is therefore the error launch.needs-mpi.
+// (RANK and WORLD_SIZE) starts processes without MPI, which cannot communicate. If torchrun has
+// started more than one rank, the function therefore returns the error launch.needs-mpi.
 Result<Launch> FindLaunch(const Environment& environment);
 
 }  // namespace stepcast::messaging

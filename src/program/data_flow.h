@@ -12,7 +12,7 @@
 namespace stepcast::program {
 
 // The numbers of elements that one rank of a group reads and writes in a collective
-// (EffectKind::kCollective describes where they are stored).
+// (EffectKind::kCollective describes where the elements are stored).
 struct CollectiveParts {
   std::int64_t sent = 0;
   std::int64_t received = 0;
@@ -45,10 +45,10 @@ constexpr bool HasPartForEachRank(CollectiveKind kind) {
          kind == CollectiveKind::kAllToAll;
 }
 
-// Return the ranks, as positions in the group, to which part i of an all-to-all is sent and from
-// which it is received. The n parts of a rank's source and the n - 1 received parts are ordered by
-// distance, so all ranks of a class have the same program. The last part of a source stays on the
-// rank.
+// Return the receiver and the sender of part i of an all-to-all, as positions in the group. The n
+// parts of a rank's source and the n - 1 received parts are ordered by distance, so ranks at
+// different positions in the group can have the same program. The last part of a source stays on
+// the rank.
 constexpr int AllToAllReceiver(int position, int part, int ranks) {
   return (position + part + 1) % ranks;
 }
@@ -75,15 +75,15 @@ struct Elements {
 };
 
 enum class EffectKind : std::uint8_t {
-  // Computes target = contribution x scale or, if `add`, target += contribution x scale. The
-  // contribution is this rank's part of the gradient of the model elements [first_element,
+  // Computes target = contribution x scale or, if `add` is true, target += contribution x scale.
+  // The contribution is this rank's part of the gradient of the model elements [first_element,
   // first_element + elements). The kernel computes the contribution from the parameters in `source`
   // and from the micro-batch's data. The data depends on rank, step and micro-batch. If `states` is
   // set, the data depends instead on the 32 bits in `states` (kMix). The scale divides a
   // micro-batch's loss by the number of micro-batches.
   kGradient,
-  // Computes target = source x scale or, if `add`, target += source x scale, converted to the
-  // target's type. The effect copies blocks. Block b covers elements [b x block, min((b + 1) x
+  // Computes target = source x scale or, if `add` is true, target += source x scale, converted to
+  // the target's type. The effect copies blocks. Block b covers elements [b x block, min((b + 1) x
   // block, elements)) of the effect. Block b starts at element b x target_stride of the target and
   // at element b x source_stride of the source. If there is one block, the copy is contiguous.
   kMove,
@@ -93,7 +93,7 @@ enum class EffectKind : std::uint8_t {
   // the arrays may instead be FP32, and the first array is then the master copy.
   kUpdate,
   // Computes the scaled sum of the squares of `elements` elements of the source; zero if there are
-  // no elements. The target is one FP32 number: the number is set to the sum or, if `add`,
+  // no elements. The target is one FP32 number: the number is set to the sum or, if `add` is true,
   // increased by the sum.
   kSquares,
   // Multiplies the target by the factor that reduces a norm to at most `scale`. The source is one
@@ -129,10 +129,10 @@ struct Effect {
   Elements states{};              // kUpdate: optimizer states; kGradient, kMix: check word, if set
   std::int64_t state_stride = 0;  // kUpdate: elements between starts of arrays
   std::int64_t elements = 0;
-  std::int64_t first_element = 0;                     // kGradient, kMix
-  std::int64_t batch_part = 0;                        // kMix without a source
-  double scale = 1;                                   // kGradient, kMove, kSquares, kClip
-  std::int64_t block = 0;                             // kMove; `elements` for a contiguous copy
+  std::int64_t first_element = 0;  // kGradient, kMix
+  std::int64_t batch_part = 0;     // for kMix without a source
+  double scale = 1;                // kGradient, kMove, kSquares, kClip
+  std::int64_t block = 0;          // kMove: block length (contiguous: `elements`)
   std::int64_t target_stride = 0, source_stride = 0;  // kMove: elements between starts of blocks
 };
 

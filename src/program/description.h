@@ -55,9 +55,10 @@ std::string OperandName(const Program& program, const Instruction& instruction);
 //
 // The first columns are index, phase, micro-batch, label, stream or "host", opcode and operand. The
 // next column has bytes: the bytes that a kernel reads and writes, or the size of a collective,
-// copy or buffer. A wait's line ends with the record for which it waits ("after step[3]"). Other
-// lines end with the buffers that the instruction reads ("r") and writes ("w"), with a byte range
-// unless it is the full buffer. The program's indices must be valid. The text ends in a newline.
+// copy or buffer. The line of a wait ends with the record for which the instruction waits ("after
+// step[3]"). Other lines end with the buffers that the instruction reads ("r") and writes ("w"),
+// with a byte range unless the instruction uses the full buffer. The program's indices must be
+// valid. The text ends in a newline.
 std::string Dump(const Program& program);
 
 }  // namespace stepcast::program

@@ -23,7 +23,7 @@ inline std::uint64_t HeadOf(const Instruction& instruction) {
 // Identifies one execution of an instruction: the instruction and the step.
 struct OperationId {
   Index instruction = kNone;  // index in Program::step; kNone: in the prologue
-  std::uint32_t step = 0;     // counts from 0, including warm-up
+  std::uint32_t step = 0;     // counted from 0, including warm-up steps
   friend bool operator==(const OperationId&, const OperationId&) = default;
 };
 
@@ -34,8 +34,8 @@ struct WaitTarget {
   // Whether `record` follows the wait in host order, so that the wait refers to the previous step's
   // record.
   bool step_before = false;
-  // The latest record of the event in the prologue; kNone: the prologue does not record it. The
-  // wait refers to this record in the first step if `step_before` is set, and in every step if
+  // The latest record of the event in the prologue; kNone: the prologue does not record the event.
+  // The wait refers to this record in the first step if `step_before` is set, and in every step if
   // `record` is kNone. If the wait refers to the prologue and there is no record, the wait is
   // satisfied at once.
   Index prologue_record = kNone;
@@ -57,9 +57,9 @@ void FindWaitTargets(const Program& program, WaitTargets& targets);
 // repeated `more` additional times, each time for later micro-batches. A period consists of the
 // instructions between the ends of two micro-batches.
 struct LongerStep {
-  Index begin = 0, end = 0;  // the period is the instructions [begin, end)
+  Index begin = 0, end = 0;  // the period consists of the instructions [begin, end)
   int micro_batches = 1;     // number of micro-batches in one period
-  std::int64_t more = 0;     // additional periods
+  std::int64_t more = 0;     // number of additional periods
   // The program contains several successive periods. The first period begins at `first_begin`, the
   // last period at `begin`.
   Index first_begin = 0;

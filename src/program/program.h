@@ -21,9 +21,9 @@
 // and has no notion of ZeRO, buckets or layers.
 //
 // Semantics
-//  * Host order. `prologue` is issued once, then `step` again and again, in order. The rank's CPU
-//    spends the issue cost of each instruction (priced in src/cost) and moves on; only
-//    kHostWaitEvent makes it wait for the device.
+//  * Host order. `prologue` is issued once, and `step` is then issued repeatedly, in order. The
+//    rank's CPU spends the issue cost of each instruction (priced in src/cost) and moves on; only
+//    kHostWaitEvent makes the CPU wait for the device.
 //  * A stream runs its operations in issue order, one at a time. Streams of a rank run
 //    concurrently.
 //  * A communicator runs its collectives and exchanges in host order, one at a time, independent of
@@ -39,10 +39,10 @@
 //    the latest record in host order, and is satisfied at once if there was none. A wait for an
 //    event of the previous step therefore orders two steps.
 //  * Buffers: kAllocate and kRelease take effect in host order, as in a caching allocator, not at
-//    device time. A buffer belongs to the stream it was allocated on. Another stream may use the
-//    buffer until kRelease in two cases: the owner's stream waits for this use, or kRecordStream
-//    names the other stream before the release. (With kRecordStream, the allocator delays the
-//    reuse.)
+//    device time. A buffer belongs to the stream on which it was allocated. Another stream may use
+//    the buffer until kRelease in two cases: the owner's stream waits for this use, or
+//    kRecordStream names the other stream before the release. (With kRecordStream, the allocator
+//    delays the reuse.)
 namespace stepcast::program {
 
 // The categories of memory. Buckets of gradients count as gradients. The full parameters of a
@@ -112,7 +112,7 @@ struct Stream {
 struct ProcessGroup {
   std::string name{};  // "data", "shard", "replica"
   std::vector<int> ranks{};
-  // The layout of all groups, of which `ranks` is one. Empty: the other groups are unknown.
+  // The layout of all groups; `ranks` is one of these groups. Empty: the other groups are unknown.
   parallel::GroupLayout layout{};
 
   // Returns the position of a rank in the group, or -1 if the rank is not a member.
@@ -134,14 +134,14 @@ struct Buffer {
 struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Index communicator = kNone;
-  // The size in bytes, as nccl-tests counts it. All-reduce and broadcast: the buffer of each rank.
-  // All-gather and reduce-scatter: the full data, which is the group size times the part of each
-  // rank. All-to-all: a rank's data for all ranks including itself, which is the group size times
-  // the part for each rank. With uneven loads: the data of the rank that sends or receives the
-  // most, because that rank determines the cost.
+  // The size in bytes, as nccl-tests counts it. All-reduce and broadcast: the size of each rank's
+  // buffer. All-gather and reduce-scatter: the full data, which is the group size times the part of
+  // each rank. All-to-all: a rank's data for all ranks including itself, which is the group size
+  // times the part for each rank. With uneven loads: the data of the rank that sends or receives
+  // the most, because that rank determines the cost.
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
-  bool average = false;  // the sum is divided by the number of ranks
+  bool average = false;  // whether the sum is divided by the number of ranks
   // The number of multiprocessors used. 0: copy engines transfer the bytes. Not set: the
   // communication library chooses.
   std::optional<int> multiprocessors{};
@@ -238,8 +238,8 @@ struct Program {
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
 
-  // The effects of the operations on the values of training. Empty unless lowering was asked to
-  // write the effects.
+  // The effects of the operations on parameters, gradients and optimizer states. Empty unless
+  // lowering was asked to write the effects.
   DataFlow data_flow{};
 
   // The stream of the training computation, which determines phases. This compute stream always has

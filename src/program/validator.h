@@ -21,8 +21,8 @@ enum class ViolationKind : std::uint8_t {
   kAllocatedTwice,
   kLeak,           // allocated in the step, and not released before the step is issued again
   kReleasedInUse,  // another stream may still use the memory when the owner's stream reuses it
-  // The use on another stream is not ordered after the allocation, so it may overlap earlier uses
-  // of the memory.
+  // The use on another stream is not ordered after the allocation, so this use may overlap earlier
+  // uses of the memory.
   kUsedBeforeAllocation,
   kReadUnwritten,  // read of bytes not written since the allocation
   // The kinds below are for the programs of several ranks (tests/proofs/matching.h).
@@ -47,9 +47,9 @@ std::string PlaceOf(bool in_prologue, Index instruction);
 // Checks that a step program is free of races and memory errors, for all possible durations of its
 // operations.
 //
-// The rule applies to two operations that use overlapping bytes of one buffer, if one of them
-// writes. The operation that is earlier in host order must end before the other operation starts,
-// for all durations. Operations are ordered by:
+// The rule applies to two operations that use overlapping bytes of one buffer, if at least one of
+// the operations writes. The operation that is earlier in host order must end before the other
+// operation starts, for all durations. Operations are ordered by:
 //  * the order of a stream;
 //  * an event that is recorded after the earlier operation and waited for before the later
 //    operation (the wait refers to the latest record in host order; without a record, the wait has

@@ -13,10 +13,10 @@
 #include "src/program/instruction.h"
 #include "src/program/program.h"
 
-// One rank's device, used by the executor (executor.h). Only this part of the runtime differs
-// between host/ and cuda/. A device is created for one program, with its streams, events and
-// communicators. The rank's host thread calls all methods, in host order. A method returns when its
-// work is queued, unless its comment says that it waits.
+// One rank's device, used by the executor (executor.h). Only devices differ between host/ and
+// cuda/. A device is created for one program, with its streams, events and communicators. The
+// rank's host thread calls all methods, in host order. A method returns when its work is queued,
+// unless its comment says that it waits.
 namespace stepcast::runtime {
 
 // A device's clock, power and temperature at one point in time.
@@ -33,9 +33,8 @@ struct DeviceHealth {
 // operation, such as a collective that waits for another rank. Between operations, `instruction`
 // does not change.
 struct Progress {
-  std::atomic<std::uint64_t> operations = 0;                 // number of finished operations
-  std::atomic<std::uint32_t> step = 0;                       // counted from 0, including warm-up
-                                                             // steps
+  std::atomic<std::uint64_t> operations = 0;  // number of finished operations
+  std::atomic<std::uint32_t> step = 0;        // counted from 0, including warm-up steps
   std::atomic<program::Index> instruction = program::kNone;  // index in Program::step; kNone: no
                                                              // operation yet
 };
@@ -47,7 +46,8 @@ using program::OperationId;
 // The times of a kernel, copy, collective, exchange or host task, by the device's clock.
 struct OperationTimes {
   OperationId operation;
-  Time ready;  // end of earlier work and waits; a collective then waits for its communicator
+  // The end of the stream's earlier work and waits. A collective then waits for its communicator.
+  Time ready;
   Time start;
   Time end;
 };

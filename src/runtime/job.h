@@ -32,7 +32,7 @@ class Job {
   virtual const Place& place() const = 0;
 
   // Communication among all ranks. All ranks call these methods in the same order. If a rank has
-  // ended, the methods return a Failure with this rank.
+  // ended, the methods return a Failure that names this rank.
   virtual Attempt<void> Barrier() = 0;
   // On rank 0, returns the bytes of every rank, by rank. On other ranks, the result is empty.
   virtual Attempt<std::vector<std::string>> Gather(std::string bytes) = 0;
@@ -57,8 +57,8 @@ std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
 // A job whose ranks are threads of this process, for runs without a launcher.
 
 // Creates one job for each rank, indexed by rank. Each thread uses one job. The destruction of a
-// job announces that its rank has ended: ranks that wait for this rank, now or later, get a Failure
-// with this rank.
+// job announces that its rank has ended. Ranks that wait for this rank, now or later, get a Failure
+// that names this rank.
 std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks);
 
 // Ends the process with status 1 and a sentence on stderr, unless the object is destroyed within a

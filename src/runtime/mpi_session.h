@@ -8,8 +8,8 @@
 #include "src/runtime/device.h"
 #include "src/runtime/job.h"
 
-// The MPI library of this process. The first call of Start initializes the library, and Finish ends
-// the library, once.
+// The MPI library of this process. The first call of Start initializes the library. Finish
+// finalizes the library and may be called only once.
 namespace stepcast::runtime {
 
 class MpiSession {

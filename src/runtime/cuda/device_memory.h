@@ -64,7 +64,7 @@ class CachingPool {
     std::byte* after = nullptr;
   };
   using FreeList = std::set<std::pair<std::int64_t, std::byte*>>;
-  using FreeKey = std::pair<std::uint16_t, bool>;  // stream, small
+  using FreeKey = std::pair<std::uint16_t, bool>;  // stream, and whether the block is small
 
   std::byte* TakeFree(std::int64_t size, FreeKey key);
   std::byte* TakeSegment(std::int64_t size, FreeKey key);
@@ -112,7 +112,7 @@ class DeviceMemory {
   struct Place {
     std::byte* at = nullptr;
     std::uint16_t stream = 0;
-    bool cached = false;  // the memory comes from the CachingPool
+    bool cached = false;  // whether the memory comes from the CachingPool
     std::vector<std::uint16_t> also_used_by{};
   };
   // A released block that other streams may still use. The block is free when `events` are

@@ -18,7 +18,7 @@ struct Version {
   friend bool operator==(const Version&, const Version&) = default;
 };
 
-// A GPU as its driver describes it. Peaks are specifications, not measurements.
+// The properties of a GPU, as the driver reports them. Peaks are specifications, not measurements.
 struct Device {
   int ordinal = 0;   // CUDA's number for the GPU in this process; depends on CUDA_VISIBLE_DEVICES
   std::string name;  // "NVIDIA H100 80GB HBM3"

@@ -42,7 +42,7 @@ class EffectLaunches {
   Attempt<void> Launch(program::Index first, program::Index last, OperationId operation,
                        const program::Instruction& instruction, const StepSource& step) const;
 
-  // Returns the address of `elements`, or null if they have no buffer.
+  // Returns the address of `elements`, or null if the elements have no buffer.
   std::byte* At(const program::Elements& elements) const {
     if (elements.buffer == program::kNone) return nullptr;
     return setting_.memory.at(elements.buffer) + elements.offset.count();

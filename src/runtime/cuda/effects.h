@@ -47,7 +47,7 @@ struct GradientWork {
   std::int64_t elements = 0, first_element = 0;
   float scale = 1;
   bool add = false;
-  const std::uint32_t* seed = nullptr;  // seed of small integers; null: from origin and step
+  const std::uint32_t* seed = nullptr;  // for small integers; null: derived from origin and step
 };
 // The rule that computes gradients, and the rank and micro-batch of the gradients. The gradients
 // also depend on the parameters and, with kSmallIntegers, on the step or on GradientWork::seed.
@@ -62,7 +62,7 @@ cudaError_t LaunchGradients(std::span<const GradientWork> works, TypePair types,
 struct MixWork {
   std::uint32_t* target = nullptr;
   const std::uint32_t* source = nullptr;  // null: the origin determines the seed
-  const std::uint32_t* also = nullptr;    // null: 0
+  const std::uint32_t* also = nullptr;    // null: zero
   std::int64_t salt = 0;
   int batch_part = 0;
 };

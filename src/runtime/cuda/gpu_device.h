@@ -108,7 +108,7 @@ class GpuDevice final : public runtime::Device {
   // Returns whether the communicator's last collective ran on a stream other than `stream`.
   bool MustWaitFor(program::Index communicator, std::uint16_t stream) const;
   Attempt<void> LaunchExchange(const program::Instruction& instruction);
-  // Records that `stream` runs the communicator's last operation.
+  // Records that the communicator's latest operation runs on `stream`.
   Attempt<void> EndTurn(program::Index communicator, std::uint16_t stream);
   StepSource Step() const;
   Attempt<void> CheckSums();

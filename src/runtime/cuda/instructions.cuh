@@ -62,7 +62,7 @@ __device__ inline void MultiplyAdd<__half>(float (&c)[4], const std::uint32_t (&
 
 // Loads four 8 x 8 matrices of 16-bit numbers from shared memory. Lanes 8 i to 8 i + 7 pass the
 // addresses of the rows of matrix i. Every lane receives row g, columns 2 t and 2 t + 1 of each
-// matrix. If kTransposed, every lane receives column g, rows 2 t and 2 t + 1.
+// matrix. If kTransposed is true, every lane receives column g, rows 2 t and 2 t + 1.
 template <bool kTransposed>
 __device__ inline void LoadMatrices(std::uint32_t (&to)[4], const void* row) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
@@ -79,7 +79,7 @@ __device__ inline void LoadMatrices(std::uint32_t (&to)[4], const void* row) {
   }
 }
 
-// Starts an asynchronous copy of 16 bytes into shared memory. Writes zeros unless `present`.
+// Starts an asynchronous copy of 16 bytes into shared memory. Writes zeros if `present` is false.
 __device__ inline void CopyAsync(void* shared, const void* global, bool present) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global),

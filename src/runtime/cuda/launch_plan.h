@@ -15,8 +15,8 @@
 
 // The launches of each operation of a program on a GPU, planned before the program runs.
 //
-// Effects work on the program's buffers. All other work uses synthetic operands: it reads from an
-// arena of random numbers (one per data type) and writes to another arena (one per stream).
+// Effects work on the program's buffers. All other work uses synthetic operands. This work reads
+// from an arena of random numbers (one per data type) and writes to another arena (one per stream).
 // Operations use successive parts of the arenas. If an arena is larger than the cache, operands
 // therefore come from memory, not from the cache.
 namespace stepcast::runtime::cuda {
@@ -27,9 +27,9 @@ struct Product {
   ProductLayout layout = ProductLayout::kForward;
   DataType input = DataType::kBf16;
   DataType output = DataType::kBf16;
-  bool add = false;                   // the result is added to memory
+  bool add = false;                   // whether the result is added to the target
   std::int64_t output_alignment = 0;  // bytes, a power of two up to 256
-  bool shared_first = false;          // all GEMMs of the batch have the same first operand
+  bool shared_first = false;          // whether all GEMMs of the batch have the same first operand
   friend bool operator==(const Product&, const Product&) = default;
 };
 
@@ -67,9 +67,9 @@ struct Work {
   Bytes first_operand, second_operand;
   Bytes output;  // offset in the stream's arena
   // The offset of a collective's staging space in the stream's arena. Set only if effects are
-  // stored in a type other than the collective's type. The staging space contains the sent and
-  // received data, effect by effect. Each part has the size of program::PartsOf and starts at a
-  // multiple of 256 bytes.
+  // stored in a type other than the collective's type. The staging space contains each effect's
+  // sent data and received data, in the order of the effects. Each part has the size of
+  // program::PartsOf and starts at a multiple of 256 bytes.
   Bytes staging;
   // The effects of the operation are LaunchPlan::batches[first_batch, last_batch). The batches
   // include neither the effect that a GEMM writes nor the parts of a collective. A collective

@@ -24,7 +24,7 @@ namespace stepcast::runtime::cuda {
 class OperandArenas {
  public:
   // Creates arenas on GPU `ordinal`, which must be the current GPU. `plan` must outlive the arenas.
-  // Operands are random numbers, which are written when this function returns.
+  // Operands are random numbers, which have been written when this function returns.
   static Attempt<std::unique_ptr<OperandArenas>> Make(const LaunchPlan& plan,
                                                       std::span<const cudaStream_t> streams,
                                                       int ordinal, std::uint64_t seed);
@@ -47,7 +47,7 @@ class OperandArenas {
 
  private:
   // An arena of `planned` bytes. If `planned` is less than `least` (four times the cache's size),
-  // `least` more bytes are allocated, and each step starts at a different offset below `least`.
+  // `least` more bytes are allocated. Each step then starts at a different offset below `least`.
   struct Arena {
     std::byte* begin = nullptr;
     Bytes planned;

@@ -17,10 +17,11 @@
 // few parts per million.
 //
 // Every operation has an event before it and an event after it. Two consecutive operations share
-// the event between them if no wait is between the operations, and if the stream has not reached
-// the event when the host issues the second operation. A collective that waits for its communicator
-// has a third event, before that wait. An event takes about a microsecond on the host and on the
-// stream, so measured times of steps with very small kernels are too long.
+// the event between them under two conditions. No wait may be between the operations. The stream
+// must not have reached the event when the host issues the second operation. A collective that
+// waits for its communicator has a third event, before that wait. An event takes about a
+// microsecond on the host and on the stream, so measured times of steps with very small kernels are
+// too long.
 namespace stepcast::runtime::cuda {
 
 class OperationClock {
@@ -30,7 +31,7 @@ class OperationClock {
   struct Timed {
     OperationId operation;
     cudaEvent_t ready = nullptr, start = nullptr, end = nullptr;
-    bool lent = false;  // `end` is also the beginning of another operation
+    bool lent = false;  // whether `end` is also the beginning of another operation
   };
 
   // Creates a clock for `streams`, which must outlive the clock.

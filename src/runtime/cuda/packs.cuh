@@ -43,9 +43,9 @@ struct Share {
   std::int64_t first, stride;
 };
 
-// Calls `body(count, i)` for all elements of the share. Each call processes `count` elements,
-// starting with element i. If `packed`, `count` is kPack for complete packs. In all other cases,
-// `count` is 1.
+// Calls `body(count, i)` for all elements of the thread's part. Each call processes `count`
+// elements, starting with element i. If `packed` is true, `count` is kPack for complete packs. In
+// all other cases, `count` is 1.
 template <typename Body>
 __device__ void ForPacks(Share share, std::int64_t elements, bool packed, const Body& body) {
   const std::int64_t packs = packed ? elements / kPack : 0;

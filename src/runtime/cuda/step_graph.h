@@ -17,7 +17,8 @@ namespace stepcast::runtime::cuda {
 
 class StepGraph {
  public:
-  // A function that waits until `done` returns success, and returns a failure if the wait fails.
+  // A function that waits until `done` returns success. If the wait fails, the function returns a
+  // failure.
   using Wait =
       std::function<Attempt<void>(const std::function<cudaError_t()>& done, const char* doing)>;
 
@@ -29,8 +30,8 @@ class StepGraph {
   // Releases the graph. A running replay continues, and its resources are freed when it ends.
   ~StepGraph();
 
-  // Creates the two instances. Call this function once, before any other. `operations` is the
-  // result of EndCapture.
+  // Creates the two instances. Call this function once, before any other function. `operations` is
+  // the result of EndCapture.
   Attempt<void> Instantiate(const std::vector<OperationClock::Timed>& operations);
   // Enqueues the work of `prepare` and then the step. `stream` must be the stream on which the
   // capture began.

@@ -15,11 +15,11 @@
 //   attention: GEMMs of blocks, with the same number of floating-point operations
 //   memory-bound: reads and writes of the same number of bytes
 // The CPU computes in FP32 for every data type, so a GEMM reads and writes twice as many bytes as
-// in bf16. Memory-bound kernels read and write their stated number of bytes.
+// in bf16. Memory-bound kernels read and write the number of bytes that the program specifies.
 namespace stepcast::runtime::host {
 
 // GEMMs with OpenBLAS, which is loaded at first use. OpenBLAS selects its kernels by CPU model when
-// it is loaded. For CPU models newer than the library, it selects very old kernels. Unless
+// it is loaded. For CPU models newer than the library, OpenBLAS selects very old kernels. Unless
 // OPENBLAS_CORETYPE is set, Load therefore selects kernels by the CPU's features.
 class Blas {
  public:

@@ -27,9 +27,9 @@ std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed);
 // pool.
 class MemoryPool {
  public:
-  // Functions that return a stream's number of finished operations and of issued operations. If
-  // another stream used a buffer, the buffer is free when this stream has finished the operations
-  // that were queued at the release.
+  // Two functions: one returns how many operations a stream has finished, and one returns how many
+  // operations the host has issued to a stream. If another stream used a buffer, the buffer is free
+  // when that other stream has finished the operations that were queued at the release.
   struct StreamPositions {
     std::function<std::uint64_t(std::uint16_t stream)> finished;
     std::function<std::uint64_t(std::uint16_t stream)> issued;

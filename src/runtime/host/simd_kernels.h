@@ -7,8 +7,8 @@
 // reordered.
 namespace stepcast::runtime::host {
 
-// Computes target[i] = scale * gradient(source[i]) (values::QuadraticGradient). If `add`, adds this
-// value to target[i] instead. `first` is the index of the first element.
+// Computes target[i] = scale * gradient(source[i]) (values::QuadraticGradient). If `add` is true,
+// adds this value to target[i] instead. `first` is the index of the first element.
 void WriteQuadraticGradients(const float* source, std::int64_t count, std::uint32_t seed,
                              std::int64_t first, float scale, bool add, float* target);
 

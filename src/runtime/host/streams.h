@@ -68,7 +68,7 @@ class Streams {
   struct Item {
     std::uint64_t order = 0;  // order of issue over all streams
     OperationId operation;
-    Work work;  // empty: a wait
+    Work work;  // empty for a wait
     Position until;
     std::uint64_t call = 0;
   };
@@ -81,7 +81,7 @@ class Streams {
     std::uint64_t issued = 0;
     std::uint64_t finished = 0;
     std::condition_variable issue;   // signals new work
-    std::condition_variable finish;  // signals that `finished` grew
+    std::condition_variable finish;  // signals that `finished` has increased
     int waiting = 0;                 // number of threads waiting for `finish`
     OperationId running;             // instruction kNone: no operation
     Time since;

@@ -21,7 +21,7 @@ namespace stepcast::runtime::host {
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DataType type = DataType::kFp32;
-  bool average = false;       // divide the sum by the number of members
+  bool average = false;       // whether the sum is divided by the number of members
   std::int64_t elements = 0;  // number of elements of the full collective
   const void* source = nullptr;
   void* target = nullptr;
@@ -62,9 +62,9 @@ class Transport {
   virtual Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
                                                  const std::vector<int>& ranks) = 0;
 
-  // Announces that this rank stops communicating. Ranks that wait for this rank get a Failure with
-  // the reason if the transport can notify them. With MPI, waiting ranks continue to wait until the
-  // run ends. Thread-safe.
+  // Announces that this rank stops communicating. If the transport can notify the ranks that wait
+  // for this rank, these ranks get a Failure with the reason. With MPI, waiting ranks continue to
+  // wait until the run ends. Thread-safe.
   virtual void Abandon(const std::string& why) = 0;
 
   // Returns a text such as "threads of one process" or "Open MPI ...".

@@ -31,7 +31,7 @@ double SumOfSquares(const T* values, std::int64_t count) {
   return sum;
 }
 
-// Returns `scale` times `sum`, plus the stored number `there` if `add`.
+// Returns `scale` times `sum`. If `add` is true, adds the stored number `there`.
 STEPCAST_HOST_DEVICE inline float StoredSquares(float there, bool add, float scale, double sum) {
   const float part = Multiply(scale, static_cast<float>(sum));
   return add ? Add(there, part) : part;
@@ -43,8 +43,8 @@ STEPCAST_HOST_DEVICE inline T Clipped(T value, float factor) {
 }
 
 // The synthetic gradients that kernels write (GradientRule in device.h). Each gradient depends only
-// on one parameter (read as FP32), its position, the rank, the step and the micro-batch, so that
-// any part of a tensor can be computed separately.
+// on one parameter (read as FP32), the parameter's position, the rank, the step and the
+// micro-batch. Any part of a tensor can therefore be computed separately.
 
 // The gradients of kSmallIntegers are integers from -4 to 4 that change if any bit of the parameter
 // changes. Sums of these integers are exact in bf16, in any order, if ranks x micro-batches x
@@ -60,7 +60,7 @@ STEPCAST_HOST_DEVICE inline std::uint32_t SmallIntegerSeed(int rank, std::uint32
 }
 
 // Returns the check word that a pipeline stage computes for a micro-batch (kMix). `received` is the
-// previous stage's word or, in the first stage, the seed. `also` is a second input. `salt`
+// previous stage's check word or, in the first stage, the seed. `also` is a second input. `salt`
 // identifies the stage.
 STEPCAST_HOST_DEVICE inline std::uint32_t MixedPass(std::uint32_t received, std::uint32_t also,
                                                     std::int64_t salt) {
@@ -78,7 +78,7 @@ STEPCAST_HOST_DEVICE inline float SmallIntegerGradient(float parameter, std::uin
 // The quadratic gradient is w - target, the gradient of the loss (w - target)^2 / 2. An element's
 // targets have the same sign for all ranks and micro-batches, and absolute values between 1/2 and
 // 1. Initial parameters are within 1/16 of zero. Gradients are therefore not close to zero for
-// hundreds of steps. AdamW divides by the size of gradients, so it does not amplify rounding
+// hundreds of steps. AdamW divides by the magnitude of gradients, so it does not amplify rounding
 // errors, and the results of runs with different rounding remain close.
 STEPCAST_HOST_DEVICE inline std::uint32_t QuadraticSeed(int rank, int micro_batch) {
   return Mix(Mix(static_cast<std::uint32_t>(rank) + 0x51ed270bu) +
