@@ -79,7 +79,8 @@ Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& sc
 // per rank.
 //
 // Links that cannot be saturated do not slow any flow. These links are removed first. Flows that
-// differ only in removed links have one color. Loads that differ by less than 1e-9 are equal.
+// differ only in removed links have the same color. Loads that differ by less than 1e-9 count as
+// equal.
 
 struct FlowClasses {
   // The classes of ranks. In `classes`, the groups of the layouts come first, in the order of

@@ -34,8 +34,8 @@ struct Jitter {
   std::int64_t devices = 1;
 };
 
-// Adds waiting times to the price of each collective. The latency increases by the mean time, over
-// the step's calls, for which the ranks wait for one another. The work increases by the time for
+// Adds waiting times to the price of each collective. The latency increases by the time for which
+// ranks wait for one another, averaged over the step's calls. The work increases by the time for
 // which the group waits for sibling groups. Has no effect if both deviations are zero or there is
 // one device.
 void AddJitter(const program::Program& program, const Jitter& jitter, Prices& prices);

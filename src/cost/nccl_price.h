@@ -49,8 +49,9 @@
 //
 // A factor describes the law's error with or without reduction in a switch. A size of a curve is
 // used only if the measured and the priced collective agree on reduction in a switch. (Times of
-// large buffers reduced in switches do not predict times of small buffers reduced by trees.) Beyond
-// these sizes, the factor approaches 1. Beyond the end of a curve, the factor is constant.
+// large buffers reduced in switches do not predict times of small buffers reduced by trees.) Toward
+// the curve's other sizes, the factor approaches 1. Beyond the end of a curve, the factor is
+// constant.
 //
 // A group is never faster on more nodes: the time is the maximum over groups on all, half, a
 // quarter, ... of the nodes. (The accuracy of the law depends on the algorithm, so times could
@@ -187,7 +188,7 @@ class NcclPricer {
   // A measured curve, prepared for corrections.
   struct Anchor {
     int ranks = 0;
-    bool is_twin = false;       // measured for the other of the two collectives (method 2)
+    bool is_twin = false;       // measured for the related collective (method 2)
     std::array<Part, 2> parts;  // index: whether reduction is in a switch
     const Part& Of(const Estimate& estimate) const;
   };
@@ -198,7 +199,7 @@ class NcclPricer {
   //   - other links, exactly the group's ranks
   //   - other links, other numbers of ranks
   struct Group {
-    bool any = true;  // whether the settings allow the algorithm of any curve
+    bool any = true;  // whether the settings allow the algorithm of at least one curve
     std::array<std::optional<std::vector<Anchor>>, 4> tiers;
   };
   // The factor (measured time / modeled time), and its provenance.
@@ -237,16 +238,16 @@ class NcclPricer {
   Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine,
                             const GroupShape* communicator);
   Group& GroupOf(const Asked& asked);
-  // Returns the measured curves that a price may use. `like_these`: from machines with similar
-  // links, otherwise from all other machines. `exact`: with the group's number of ranks, otherwise
-  // with other numbers.
+  // Returns the measured curves that a price may use. `like_these`: true for curves from machines
+  // with similar links, false for curves from all other machines. `exact`: true for curves with the
+  // group's number of ranks, false for other numbers.
   std::vector<Anchor> FindCurves(const Asked& asked, bool like_these, bool exact);
   // Returns the link speeds of a file's machine. None if the file's collectives used another kind
   // of link, or if the similarity of the two machines does not equal `like_these`.
   std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file, const Asked& asked,
                                      bool like_these) const;
-  // Returns a curve as an anchor. None if the curve's topology has no group of this shape, or if
-  // the settings exclude the measured choice.
+  // Prepares a curve for corrections. None if the curve's topology has no group of this shape, or
+  // if the settings exclude the measured choice.
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, const Asked& asked,
                                  const LinkSpeeds& speeds);
   // Returns the correction from the first tier with curves for the estimate's algorithm and

@@ -94,14 +94,14 @@ class SiblingLinks {
   // object. Objects for different clusters may share `loads`.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
-  // Like the constructor above, but `lists` maps a group to its communicating ranks. Only for the
-  // algorithm "pairwise": a message of S bytes is modeled as a kScatter of 2 S.
+  // In this overload, `lists` maps a group to its communicating ranks. Only for the algorithm
+  // "pairwise": a message of S bytes is modeled as a kScatter of 2 S.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                const Lists& lists);
 
-  // Returns whether the group's path does not fully describe the group's links, because siblings
-  // also use the links, or because the links connect to other nodes.
+  // Returns whether the group's path describes the group's links incompletely: siblings also use
+  // the links, or the links connect to other nodes.
   bool count() const { return count_; }
   // Returns whether siblings use links of the group.
   bool shared() const { return shared_; }

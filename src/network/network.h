@@ -79,7 +79,7 @@ struct WayChoice {
     kHash,         // one route per connection between two places
   };
   By by = By::kAll;
-  int connections = 1;     // connections between two places, equally loaded
+  int connections = 1;     // number of equally loaded connections between two places
   std::uint64_t seed = 0;  // seed of the hash
 };
 

@@ -40,7 +40,8 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
 
 struct Bound {
   Time step_time{};  // lower bound of the forecast's step time
-  // A lower bound of the mean time per device in forward and backward kernels. Set only by First.
+  // A lower bound of the mean time per device in forward and backward kernels. Only the function
+  // First sets this value.
   Time computing{};
   double joules = 0;           // lower bound of Outcome::joules; set by SearchProblem
   Bytes memory{};              // lower bound of the forecast's peak
@@ -156,8 +157,8 @@ Time TimeBetweenSteps(const program::Program& program, const cost::Prices& price
 // Returns a lower bound of the compute stream's time: its time with the least possible contention.
 // An operation that needs a full resource (its share is 1) is slowed by concurrent operations on
 // the resource, such as communication. Operations of other streams and of communicators cause this
-// slowdown, except while the compute stream is idle or runs other operations. The time without
-// slowdown is limited.
+// slowdown, except while the compute stream is idle or runs other operations. The time of these
+// exceptions is limited.
 Time ContendedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});
 

@@ -108,7 +108,8 @@ class LayoutRules {
   plan::Request RequestOf(const Layout& layout) const;
   std::vector<plan::Violation> Broken(const plan::Request& request, bool on_devices) const;
   bool Allowed(ParallelKind kind) const;
-  // Returns whether the framework's interleaved stages support any group size of micro-batches.
+  // Returns whether the framework's interleaved stages support groups of any number of
+  // micro-batches.
   bool GroupsMicroBatches() const;
   void SetFrameworksDefault(const LayoutKey& row, Layout& layout) const;
   std::vector<Layout> With(std::vector<Layout> layouts,

@@ -68,7 +68,7 @@ struct SearchOptions {
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
   // Returns the plans that differ from a plan by a neighboring value of one setting. A search that
-  // may be ended early tries the neighbors of its best plan. Null: it does not.
+  // may be ended early tries the neighbors of its best plan. Null: the search tries no neighbors.
   std::function<std::vector<std::int64_t>(std::int64_t plan)> neighbours{};
   // The scenario's own plan, or -1. The search evaluates this plan first, so that the answer is
   // never worse than this plan. `own_outcome` is this plan's forecast, if known; the plan is then
@@ -174,8 +174,8 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
 
 // Returns the rejected plans that are closest to the best plan, by bounds or forecasts. Rejection
 // reasons alternate. Each reason has at most one plan of each kind. Plans that do not fit are
-// ranked by missing memory. If some of them have better bounds than the best plan, only these plans
-// are returned. Plans with other rejection reasons are ranked by the goal.
+// ranked by missing memory. If some plans that do not fit have better bounds than the best plan,
+// only these plans are returned. Plans with other rejection reasons are ranked by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 

@@ -79,7 +79,7 @@ struct Cause {
   CauseKind kind = CauseKind::kProducts;
   std::string axis{};  // set only for kCommunication
   Time forecast{}, measured{};
-  std::int64_t forecast_calls = 0, measured_calls = 0;  // numbers of kernels or communication
+  std::int64_t forecast_calls = 0, measured_calls = 0;  // numbers of kernels or communication calls
                                                         // operations
   Time difference() const { return measured - forecast; }
 };
