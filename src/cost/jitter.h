@@ -22,7 +22,7 @@
 // Relative to k x t, this wait decreases with the number of kernels between synchronizations. The
 // wait is large with tensor parallelism (two synchronizations per layer) and small with data
 // parallelism (one per step). Ranks synchronize when kernels wait for a collective, so the sum of
-// t^2 starts at the previous such collective.
+// t^2 starts at the previous collective for which kernels wait.
 //
 // Collectives have a separate jitter (LinkCosts::jitter). A collective's time is equal on all ranks
 // of its group. If several groups run the same collective, the step waits for the slowest group.

@@ -20,8 +20,8 @@ namespace stepcast::cost {
 //   Below the first point, the result is the first time, because start-up costs dominate. The
 //     provenance is kExtrapolated.
 //   Beyond the last point, the slope is constant: the slope between the last point and the largest
-//     point that is at least four times smaller. Without such a point, t = t_last x / x_last. The
-//     provenance is kExtrapolated.
+//     point that is at least four times smaller. If no point is four times smaller, t = t_last x /
+//     x_last. The provenance is kExtrapolated.
 //
 // Surfaces of matrix multiplications:
 //   On the grid, the result is the measured time.
@@ -116,7 +116,8 @@ PaddedProduct Padded(const Kernel& product);
 // The clock that a board's power limit allows for sustained matrix multiplications and attention.
 //
 // Dynamic power is proportional to frequency times voltage squared, and voltage is proportional to
-// frequency. A device would draw `idle + products` at full clock, but may draw only `limit`.
+// frequency. A device would draw the power `idle + products` at full clock, but may draw only the
+// power `limit`.
 // The sustained clock is therefore the full clock times the cube root of (limit - idle) / products.
 //
 // The limit L applies to the mean power of kernels that alternate within milliseconds. If

@@ -26,9 +26,10 @@
 // Prices of collectives as NCCL runs them on CUDA devices in a real topology.
 //
 // NCCL's tuner (src/nccl) chooses algorithm, protocol and channels for a communicator of the
-// group's shape, given the user's NCCL_ALGO and NCCL_PROTO. All-to-all, scatter, gather and
-// send_recv are point-to-point messages without such a choice (nccl/exchange.h). The first
-// applicable method determines the time. "Law" is the model of calibration/collective_curves.h.
+// group's shape, given the user's NCCL_ALGO and NCCL_PROTO. The tuner makes no choice for
+// all-to-all, scatter, gather and send_recv, which are point-to-point messages (nccl/exchange.h).
+// The first applicable method determines the time. "Law" is the model of
+// calibration/collective_curves.h.
 //
 //   1. A published curve of the profile for exactly this collective, ranks and nodes. The law's
 //      time (method 4) is multiplied by the factor measured time / law's time, which is
@@ -38,11 +39,11 @@
 //      all-gather. Both collectives send the same bytes in the same steps. Provenance: transferred.
 //  3. Curves of this collective (or of the other collective as in method 2) over fewer and over
 //    more ranks. The law's time is multiplied by the factor measured time / law's time at this
-//    size. Of the curves over fewer ranks, the curve nearest in ranks and size is used; likewise
-//    for more ranks. The factor is interpolated over the logarithm of the ranks. Beyond the largest
-//    number of ranks, the factor approaches 1 within kFadeDoublings doublings. For groups on
-//    several nodes, curves must have the same ranks per node. Curves of rings on direct NVLinks do
-//    not apply if other GPUs relay the ring. Provenance: transferred.
+//    size. Of the curves over fewer ranks, the curve nearest in ranks and size is used; the curves
+//    over more ranks are selected in the same way. The factor is interpolated over the logarithm of
+//    the ranks. Beyond the largest number of ranks, the factor approaches 1 within kFadeDoublings
+//    doublings. For groups on several nodes, curves must have the same ranks per node. Curves of
+//    rings on direct NVLinks do not apply if other GPUs relay the ring. Provenance: transferred.
 //   4. The profile's law, from the tuner's latency and bandwidth. For point-to-point messages, the
 //      law uses latency and bandwidth of nccl/exchange.h and the constants of LL or Simple.
 //      Provenance: modelled.
@@ -55,8 +56,8 @@
 //
 // A group is never faster on more nodes: the time is the maximum over groups on all, half, a
 // quarter, ... of the nodes. (The accuracy of the law depends on the algorithm, so times could
-// otherwise decrease where NCCL changes the algorithm.) Times measured on exactly this number of
-// nodes are not changed.
+// otherwise decrease where NCCL changes the algorithm.) Times measured on exactly the group's
+// number of nodes are not changed.
 //
 // For its choice, NCCL assumes constants for the NVLinks of a GPU generation, but the time depends
 // on the actual links. Faster NVLinks do not change the choice, but shorten transfers in
@@ -159,8 +160,8 @@ class NcclPricer {
   struct FasterChoice {
     CollectivePrice taken, fastest;
   };
-  // Returns a choice that is faster than NCCL's choice by at least kLeastFaster. None if no such
-  // choice exists, if the settings exclude every choice, and for exchanges.
+  // Returns a choice that is faster than NCCL's choice by at least kLeastFaster. None if no choice
+  // is faster by kLeastFaster, if the settings exclude every choice, and for exchanges.
   std::optional<FasterChoice> FasterByLaw(const Asked& asked);
 
   // Sets the channels and resource shares of a price that comes from another source, such as a
@@ -251,7 +252,8 @@ class NcclPricer {
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, const Asked& asked,
                                  const LinkSpeeds& speeds);
   // Returns the correction from the first tier with curves for the estimate's algorithm and
-  // protocol. If no tier has such curves, the factor is 1 and the provenance is kModelled.
+  // protocol. If no tier has curves for this algorithm and protocol, the factor is 1 and the
+  // provenance is kModelled.
   Correction CorrectionOf(const Asked& asked, const Estimate& estimate);
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
                                                 const Asked& asked, const Estimate& estimate);

@@ -76,10 +76,10 @@ class GroupLoads {
 // of a stage that crosses nodes. Loads (link_loads.h) are summed over groups.
 //
 // Siblings that share no node with the group, directly or through other siblings, are ignored. The
-// ignored siblings share only links above the leaves, and the bandwidth of a path already has only
-// its nodes' fraction of these links (Cluster::PathOf). All nodes are equal, so a large group is
-// evaluated on only kMostNodes nodes. If the leaves are larger, the group is evaluated on two full
-// leaves of up to kMostBelowLeaf nodes each.
+// ignored siblings share only links above the leaves, and the bandwidth of a path already includes
+// only the fraction of these links for the path's nodes (Cluster::PathOf). All nodes are equal, so
+// a large group is evaluated on only kMostNodes nodes. If the leaves are larger, the group is
+// evaluated on two full leaves of up to kMostBelowLeaf nodes each.
 class SiblingLinks {
  public:
   static constexpr int kMostNodes = 16;

@@ -16,7 +16,7 @@
 // stops work for `blocking` seconds. The checkpoint is usable `background` seconds later, and the
 // next save waits until then. Let l be the failure rate, R the recovery time, t the interval, d the
 // blocking time and B the background time. Without failures, a new checkpoint becomes usable every
-// L = max(t, B) + d seconds. The expected time of such a cycle is
+// L = max(t, B) + d seconds. The expected time of a cycle from one usable checkpoint to the next is
 //
 //   T = exp(l (R + t + d + B)) (1 - exp(-l L)) / l
 //

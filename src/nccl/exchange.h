@@ -26,8 +26,8 @@ std::vector<std::size_t> OwnCards(const Node& node, const Fabric& fabric, std::s
 struct PointToPointChannels {
   int channels = 1;           // a power of two
   int channels_per_peer = 1;  // a power of two, equal for all peers
-  // The number of channels for a short message. With this number, messages to all ranks can run at
-  // once. A power of two. Longer messages use more channels, up to channels_per_peer.
+  // The number of channels for a short message. With this number of channels, messages to all ranks
+  // can run at once. A power of two. Longer messages use more channels, up to channels_per_peer.
   int channels_at_first = 1;
   bool one_node = true;
 

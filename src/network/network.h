@@ -100,7 +100,7 @@ class Network {
     void AddLink(const Link& link);
     void AddBothWays(const Link& link);
     // Sets the total bandwidth of the links between two devices, in each direction. Without a
-    // bandwidth, removes the links. Returns false if no such link exists.
+    // bandwidth, removes the links. Returns false if no link connects the devices.
     bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
     void Choose(const WayChoice& choice) { choice_ = choice; }
     // Adds a place: one device or several equivalent devices. Returns the index of the place.
@@ -208,7 +208,7 @@ class Network::Router {
     };
     // A device on the routes, and the links of the routes to this device.
     struct Hop {
-      double ending = 0;  // fraction of the transfer, 0 to 1, that ends here
+      double ending = 0;  // fraction of the transfer, 0 to 1, that ends at the device
       bool chooses =
           false;  // the hop's links come from the fabric, which uses only one link per message
       std::vector<Way> ways;

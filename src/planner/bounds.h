@@ -70,7 +70,8 @@ class Bounds {
   //     after the last micro-batch leaves. A pass takes the time of its uncontended kernels and of
   //     the collectives for which kernels wait.
   //   memory: states that are never released, plus the larger of full gradients and activations
-  //     that are alive at once. If the stage keeps full gradients, both are added.
+  //     that are alive at once. If the stage keeps full gradients, gradients and activations are
+  //     added.
   Result<Bound> First(const scenario::Scenario& scenario);
 
   // Returns a bound from the plan's own step program, which is lowered and priced but not
@@ -88,14 +89,15 @@ class Bounds {
     Bound bound;
     // A 128-bit digest of all data that affects the program's simulation: operations by stream,
     // duration and demand, buffers and events in order. Programs with equal digests have equal
-    // results. The digest is empty if it is not requested, or if cluster.network is not analytic.
+    // results. The digest is empty if no digest is requested, or if cluster.network is not
+    // analytic.
     std::string digest;
   };
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
 
  private:
   // Returns the bound of a plan with several stages, from its schedule and the stages' programs.
-  // `digest` has the same meaning as in LookAtProgram.
+  // LookAtProgram explains `digest`.
   Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, bool digest);
 
   // Lower bounds of one micro-batch's time in one chunk of a pipeline: uncontended kernels, and
@@ -150,7 +152,7 @@ Time UncontendedStepTime(const program::Program& program, const cost::Prices& pr
 
 // Returns a lower bound of the time from the end of a step's last backward kernel to the start of
 // the next step's first forward kernel. The bound is the longest chain of dependent operations
-// between these kernels. `counts_collectives` has the same meaning as in UncontendedStepTime.
+// between these kernels. UncontendedStepTime explains `counts_collectives`.
 Time TimeBetweenSteps(const program::Program& program, const cost::Prices& prices,
                       bool counts_collectives);
 

@@ -213,7 +213,8 @@ class Searcher {
   Finding FindFirstOfGroups();
 
   // Forecasts the first `most` plans of the queue that may fit and have at most `most_passes`
-  // passes. Returns false if the queue has no such plan, or if the search was stopped.
+  // passes. Returns false if no plan in the queue meets these conditions, or if the search was
+  // stopped.
   tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
 
   // Searches group by group. The estimate of a plan's forecast is the plan's bound times the

@@ -79,7 +79,7 @@ class Simulation final : public OtherClasses {
     // All endpoints that have this endpoint as partner, except a mutual partner.
     std::vector<std::uint32_t> followers;
     std::uint32_t reached = 0;     // number of messages reached
-    std::vector<Time> reached_at;  // times at which messages were reached; only with followers
+    std::vector<Time> reached_at;  // times at which messages were reached; empty without followers
     std::vector<std::uint32_t> waiting;  // messages (indices in places_) that wait for the partner
   };
   // The state of a communicator of a class, and of its current exchange.

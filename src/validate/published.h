@@ -73,7 +73,7 @@ struct PublishedOutcome {
   std::string reason;  // why the case was not simulated; empty: it was simulated
   bool simulated() const { return reason.empty(); }
 
-  // The members below are set only for simulated cases.
+  // The following members are set only for simulated cases.
   std::string model, gpu;
   int devices = 0;
   std::int64_t sequence_length = 0;
