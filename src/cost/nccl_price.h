@@ -214,7 +214,7 @@ class NcclPricer {
     nccl::CommunicatorModel model;  // with NCCL's own constants; determines the choice
     // The model with the same channels and the actual NVLink speed, which determines the time.
     nccl::CommunicatorModel timing;
-    nccl::PathType ring_type;  // the links of rings inside the node
+    nccl::PathType ring_type;  // the kind of link that rings use inside the node
     int compute_channels = 1;
     bool nvlink() const { return ring_type <= nccl::PathType::kNvlinkBridge; }
   };

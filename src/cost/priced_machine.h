@@ -218,7 +218,7 @@ struct PricedMachine {
   const bool analytic;
   const Version version, driver;
   GroupLoads& loads;
-  std::optional<NcclPricer> nccl;  // none: prices from the textbook model, or hop by hop
+  std::optional<NcclPricer> nccl;  // none: prices by the textbook model, or computed hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
   SharedLinks shared_links;
   std::unordered_map<CollectiveKey, CollectivePrice, Hash> collectives;

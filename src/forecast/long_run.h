@@ -177,8 +177,7 @@ struct RunTime {
   CheckpointCost cost;
   double interval = 0, best_interval = 0;
   std::optional<std::pair<double, double>> young_and_daly;  // none without failures
-  double expected_failures =
-      0;  // in the complete run, excluding the time in which the job waits for repairs
+  double expected_failures = 0;  // in the complete run, except while the job waits for repairs
 };
 
 // Computes a run's time for the likely inputs, and the range of this time for the same checkpoint
@@ -214,7 +213,7 @@ double StepEnergy(const PowerByPhase& power, const Forecast& forecast);
 
 // A run of many steps, with its failures, checkpoints and energy.
 struct WholeRun {
-  Forecast step;          // without the time for checkpoint saves
+  Forecast step;          // the step without the time for checkpoint saves
   TrainingTarget target;  // target.availability is the fraction of time that is work
   RunInputs inputs;
   LongRun run;

@@ -19,7 +19,7 @@ struct PcieSlot {
 
 struct PcieSwitch {
   int socket = 0;
-  double bandwidth = 0;  // GB/s of the link to the CPU
+  double bandwidth = 0;  // GB/s of the switch's link to the CPU
 };
 
 struct Gpu {

@@ -189,7 +189,7 @@ class Network::Router {
   struct Visit {
     std::uint32_t search = 0;  // number of the search for which the other fields are valid
     Distance distance;
-    std::vector<int> over;  // links that reach the device at this distance
+    std::vector<int> over;  // links that reach the device at `distance`
     int hop = kNoHop;       // index in Known::hops, while routes are traced back
     // A switch is an entry if a link connects it to the target's node. `entry_of` is the last
     // search in which this device is an entry. `from_entry` is the distance from this device to the

@@ -27,7 +27,7 @@ struct PlanState {
   Verdict verdict = Verdict::kBound;
   bool pending = true;  // neither pruned nor simulated
   bool sharp = false;   // `bound` comes from the plan's program
-  Bound bound;          // the tightest bound computed
+  Bound bound;          // the tightest bound so far
 };
 
 // The states of all plans. Plans of a family share one state until the family is split.

@@ -58,7 +58,7 @@ struct SearchOptions {
   int best = 5;   // number of plans to rank
   int exact = 0;  // number of ranked plans to prove; 0: all. The other ranked plans are the best
                   // simulated plans
-  bool pareto = true;  // also find the Pareto front
+  bool pareto = true;  // true: the search also finds the Pareto front
   int threads = 0;     // threads of this process; 0: one for each core
   // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first of these plans
   // is ranked. Null: each plan is ranked.

@@ -357,7 +357,7 @@ class SimulatedClass {
 
   Time now_;
   Time until_;
-  std::uint32_t attachments_ = 0;  // number of collectives reached with other classes
+  std::uint32_t attachments_ = 0;  // number of reached collectives with other classes
   std::uint32_t joined_ = 0;  // number of collectives with other classes that now use resources
 
   // The state of the host.
