@@ -22,7 +22,7 @@
 // standard deviation is 1.4826 times the residual. The spread and the interpolation residual of a
 // part are independent: r = 1.4826 sqrt(spread^2 + interpolation^2).
 //
-// The errors of one part of a step are systematic: if the forecast time of one matrix
+// The errors of one part of a step are systematic. If the forecast time of one matrix
 // multiplication is 5 % too short, the times of all matrix multiplications are 5 % too short.
 // Errors of different parts are independent. If the parts of a step are exposed for the times T_i,
 // the standard deviation of the step time T is therefore

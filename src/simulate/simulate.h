@@ -109,8 +109,8 @@ struct HostInfluence {
   Time waited_for_room;
 };
 
-// Why a run stopped with unfinished operations: one sentence per blocked stream or host, with the
-// rank, the operation, and the event or peer for which it waits.
+// The reasons why a run stopped with unfinished operations: one sentence per blocked stream or
+// host, with the rank, the operation, and the event or peer for which it waits.
 struct Deadlock {
   std::vector<std::string> blocked;
 };

@@ -117,8 +117,8 @@ class SimulatedClass {
   const HostInfluence& host_influence() const { return host_influence_; }
   // Processes the events from `at` to before `until`. Returns early after an event that affects
   // other classes. An event affects other classes if it reaches a collective with other classes,
-  // starts or ends an operation in the joint solver, or ends a watched pass. next() is then the
-  // time of the next event.
+  // starts or ends an operation in the joint solver, or ends a pass for which Simulation waits.
+  // next() is then the time of the next event.
   Time Run(Time at, Time until);
 
   // BeginCollective and EndCollective begin and end the operation that the class has reached on a

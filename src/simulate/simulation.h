@@ -142,7 +142,8 @@ class Simulation final : public OtherClasses {
   void QueueClass(std::uint32_t c, Time next);
   void RunDetached();
   void OnClass(std::uint32_t c);
-  // Returns the time of the next event or of the end of a watched pass, whichever is earlier.
+  // Returns the time of the next event or of the end of a pass for which Simulation waits,
+  // whichever is earlier.
   Time NextEvent();
   bool Held(const SimulatedClass& rank_class) const {
     return watch_passes_ && rank_class.ended() > watched_;

@@ -121,7 +121,7 @@ struct TransferError {
 };
 
 // The calibration of fit probabilities: the fraction of measured peaks that fit should be close to
-// the forecast probability. For each check row and each step of 1 % in a bin of probabilities, the
+// the forecast probability. For each check row and each probability of a bin (in steps of 1 %), the
 // peak is compared with the device capacity that has this fit probability (FitProbability,
 // forecast/uncertainty.h).
 struct FitCalibration {
