@@ -83,7 +83,7 @@
 //
 // Without RDMA (Transport::kSockets), each of NCCL's channels uses separate TCP connections, which
 // have a maximum rate. Data pass through host memory on both nodes. A transfer therefore takes at
-// least the time of the connections of its channels. If the topology specifies the bandwidth of
+// least the time that its channels' connections need. If the topology specifies the bandwidth of
 // host memory, a transfer also takes at least eight passes over host memory per byte that a node
 // sends. NCCL's choice ignores the limits of TCP connections and host memory. With trees, a node
 // sends over two connections at a time, to its parent and to its children.

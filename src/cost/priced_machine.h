@@ -190,9 +190,9 @@ struct PricedMachine {
 
   bool IsOf(const scenario::Scenario& scenario) const;
 
-  // Returns a group that communicates. If `message` is present, its members send messages along
-  // this route. `stage_ranks` is the number of ranks per pipeline stage. The reference is valid as
-  // long as this object exists.
+  // Returns a group that communicates. If `message` is present, the group's members send messages
+  // along this route. `stage_ranks` is the number of ranks per pipeline stage. The reference is
+  // valid as long as this object exists.
   const Group& GroupOf(const program::ProcessGroup& wanted, int stage_ranks,
                        const std::optional<MessageRoute>& message = std::nullopt);
   // Returns the cached price of a collective, or null if there is no cached price.

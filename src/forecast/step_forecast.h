@@ -93,7 +93,7 @@ class StepForecast {
   // Errors: the errors of SimulatedRanksOf and CheckClock.
   Result<std::optional<Run>> Make(const MicroBatchFlops& flops);
 
-  // Moves the programs of `priced` to the classes of `run`, which Make returned.
+  // Moves the programs of `priced` to the classes of `run`, the result of Make.
   void HandOverPrograms(std::vector<PricedClass>& priced, Run& run) const;
 
  private:

@@ -208,7 +208,7 @@ class Searcher {
   // grows with each attempt.
   Finding FindFirstAmong(std::int64_t most_passes);
 
-  // Like FindFirst, but for each group. Tries only a few plans, whose forecasts take little time. A
+  // Like FindFirst, but for each group. Tries only a few plans whose forecasts take little time. A
   // search that ends early can then compare most groups.
   Finding FindFirstOfGroups();
 
