@@ -120,8 +120,8 @@ Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kin
                            int collectives, const std::vector<int>& group, int rank);
 
 // Numbers of repetitions with which a sequence of kernels and a sequence of collectives take equal
-// time. Each sequence takes at least 0.2 s and has at least 4 operations, and not more than 300
-// unless equal times require more.
+// time. Each sequence takes at least 0.2 s and has 4 to 300 operations, or more if equal times
+// require more.
 struct Chains {
   int kernels = 0, collectives = 0;
 };

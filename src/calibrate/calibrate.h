@@ -46,7 +46,8 @@ struct Options {
   bool quick = false;  // coarser grids and fewer repetitions
   // The approximate duration of the calibration. Zero: 90 s with `quick`, otherwise 20 min.
   // Kernels, copies and interference are measured first. Collectives get the remaining time, but at
-  // least a quarter of the total. Below 10 min, kernels are measured as with `quick`.
+  // least a quarter of the total. If the duration is below 10 min, kernels are measured as with
+  // `quick`.
   Time time;
   std::vector<Part> parts;      // empty: all parts
   std::vector<DataType> types;  // for matrix multiplications and attention; empty: fp32, bf16
@@ -87,7 +88,7 @@ struct Outcome {
   std::vector<Fitted> fits;
   std::vector<std::string> warnings;  // sentences without a period
   // The reason why nothing was measured: the stored state is invalid or from another machine.
-  // Empty: there was no such error.
+  // Empty: there was no error.
   std::string refused;
   // If not zero, nothing was measured because no group has this number of ranks. `groups_of`
   // contains the possible numbers of ranks.

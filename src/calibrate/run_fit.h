@@ -35,13 +35,14 @@ struct SettingResidual {
 struct RunFit {
   std::vector<Configuration> configurations;
   // The learned corrections. If there are several configurations, corrections are learned only from
-  // configurations that are similar to another one. If no two configurations are similar, there are
-  // no corrections. If there is only one configuration, corrections are learned from this
+  // configurations for which a similar configuration exists. If no two configurations are similar,
+  // there are no corrections. If there is only one configuration, corrections are learned from this
   // configuration.
   std::optional<calibration::LearnedRuns> learned{};
-  // Whether to use the corrections. With several configurations, leave-one-out cross-validation
-  // must reduce the mean absolute error by more than one standard error of the reduction. (For this
-  // rule, see L. Breiman et al. 1984, Classification and Regression Trees, section 3.4.)
+  // Whether to use the corrections. With several configurations: true if the corrections reduce the
+  // mean absolute error in leave-one-out cross-validation by more than one standard error of the
+  // reduction. (For this rule, see L. Breiman et al. 1984, Classification and Regression Trees,
+  // section 3.4.)
   bool useful = false;
   std::vector<SettingResidual> settings;  // sorted by significance, highest first
 };

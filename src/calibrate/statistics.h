@@ -45,10 +45,9 @@ struct Line {
 // outliers. Requires two points with different x. Takes quadratic time.
 Line FitLine(const std::vector<std::pair<double, double>>& points);
 
-// Fits a start-up cost and a rate to points of size and time. The first fit is a Theil-Sen line
-// with relative weights, so that the largest sizes do not dominate. With the slope of this line,
-// the start-up cost is then the median over the smallest third of the sizes. With this cost, the
-// slope is the median over the largest third.
+// Fits a start-up cost and a rate to points of size and time. Starts with a cost of zero and
+// alternates two steps. The slope is the median of (time - cost) / size over the largest third of
+// the sizes. The cost is the median of time - slope x size over the smallest third.
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points);
 
 // Returns the non-decreasing values with the smallest squared distance: decreasing neighbors are

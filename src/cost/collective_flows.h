@@ -23,15 +23,15 @@ namespace stepcast::cost {
 
 // Returns the highest price of a collective in `kinds`, because all ranks of the group finish
 // together (scenario/job_devices.h). `collective` is an index in the first kind's program. Kinds
-// with a different collective at this index are ignored.
+// with a different collective at index `collective` are ignored.
 const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::Index collective);
 
 // Converts a priced collective or message to a flow with the latency of the price. The flow's work
 // W is the longer of the price's work and the time that the links need. If link l transfers b_l
 // bytes at bandwidth B_l, the flow uses the fraction b_l / (B_l W) of the link.
 
-// Returns `needed` (the time that the links need) if it exceeds `priced` (the work of the price) by
-// more than rounding, otherwise `priced`.
+// `needed` is the time that the links need, and `priced` is the work of the price. Returns `needed`
+// if `needed` exceeds `priced` by more than rounding, otherwise `priced`.
 Time LongerWork(Time priced, Time needed);
 
 // Returns the duration W of the work of a flow of `bytes` bytes.
@@ -79,7 +79,8 @@ Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& sc
 // per rank.
 //
 // Links that cannot be saturated do not slow any flow. These links are removed first. Flows that
-// differ only in removed links have one color. Loads that differ by less than 1e-9 are equal.
+// differ only in removed links have the same color. Loads that differ by less than 1e-9 count as
+// equal.
 
 struct FlowClasses {
   // The classes of ranks. In `classes`, the groups of the layouts come first, in the order of

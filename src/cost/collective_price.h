@@ -152,8 +152,8 @@ Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::Communicat
 
 // Returns a lower bound for measured times. On a flat cluster and for exchanges, the bound is
 // BandwidthBound. On a real topology, switches may reduce and copy. The bound is then the time to
-// send, at raw bandwidth, the data of each rank, (N - 1) / N x S, or of each of several nodes, (n -
-// 1) / n x S. For broadcast and reduce, the data are S.
+// send (N - 1) / N x S from each rank, or (n - 1) / n x S from each of several nodes, at raw
+// bandwidth. For broadcast and reduce, S is sent.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // Returns the modeled price of a collective. If path.ranks > 1, requires path.ring_bandwidth > 0

@@ -27,7 +27,7 @@ enum class Provenance : std::uint8_t {
   kMeasured,      // a measured point of a profile
   kInterpolated,  // between measured points
   kExtrapolated,  // below the first or beyond the last measured point
-  kTransferred,   // measured for another group shape, or for a collective with the same traffic
+  kTransferred,   // measured for another group shape, or another collective with the same traffic
   kModelled,      // a formula with constants from published sources
 };
 const char* Name(Provenance provenance);  // "given", "measured", ...
@@ -65,7 +65,7 @@ constexpr Resource KindOf(Resource resource) {
 // How the thread blocks of an operation occupy multiprocessors.
 enum class Occupancy : std::uint8_t {
   kTurns,       // operations alternate when thread blocks end and new blocks start
-  kPersistent,  // one block on each multiprocessor that the operation uses, until it ends
+  kPersistent,  // one block on each multiprocessor in use, until the operation ends
   // The operation reserves its multiprocessors; no other operation runs on them. Used for
   // collectives. Messages, and operations that wait for other operations, use kTurns.
   kHolds,

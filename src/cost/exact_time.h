@@ -12,8 +12,8 @@
 // 2 (N - 1) / N x S / B is exact to the picosecond for every N.
 namespace stepcast::cost {
 
-// The longest time of an operation. Longer times are reduced to this value, so that a Time does not
-// overflow. Price() reports operations of this duration as errors.
+// The longest time of an operation. Longer times are reduced to the longest time, so that a Time
+// does not overflow. Price() reports operations of this duration as errors.
 inline constexpr Time kLongestTime = Seconds(86'400);
 
 namespace internal {

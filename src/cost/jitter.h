@@ -22,7 +22,7 @@
 // Relative to k x t, this wait decreases with the number of kernels between synchronizations. The
 // wait is large with tensor parallelism (two synchronizations per layer) and small with data
 // parallelism (one per step). Ranks synchronize when kernels wait for a collective, so the sum of
-// t^2 starts at the previous such collective.
+// t^2 starts at the previous collective for which kernels wait.
 //
 // Collectives have a separate jitter (LinkCosts::jitter). A collective's time is equal on all ranks
 // of its group. If several groups run the same collective, the step waits for the slowest group.
@@ -34,8 +34,8 @@ struct Jitter {
   std::int64_t devices = 1;
 };
 
-// Adds waiting times to the price of each collective. The latency increases by the mean time, over
-// the step's calls, for which the ranks wait for one another. The work increases by the time for
+// Adds waiting times to the price of each collective. The latency increases by the time for which
+// ranks wait for one another, averaged over the step's calls. The work increases by the time for
 // which the group waits for sibling groups. Has no effect if both deviations are zero or there is
 // one device.
 void AddJitter(const program::Program& program, const Jitter& jitter, Prices& prices);

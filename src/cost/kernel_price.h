@@ -99,8 +99,8 @@ struct TileSetting {
 
 struct TiledProduct {
   Time time;  // rounded up to a picosecond
-  // The number of multiprocessors needed for this number of waves. More multiprocessors do not
-  // shorten the time.
+  // The number of multiprocessors needed for the multiplication's number of waves. More
+  // multiprocessors do not shorten the time.
   double multiprocessors = 0;
 };
 
@@ -121,8 +121,8 @@ struct KernelSetting {
   // The power limit of the board while these kernels run, in watts (kernel_time.h). 0: no limit.
   double limit_watts = 0;
   // Whether the kernels run inference in a serving engine. If true, the time of an attention kernel
-  // includes the planning of its work, and its latency is forward_start. In training, the latency
-  // is start_latency.
+  // includes the planning of the kernel's work, and the latency is forward_start. In training, the
+  // latency is start_latency.
   bool serving = false;
   // Whether kernels have a start latency. False for textbook programs, which ignore launch costs.
   bool start_latency = true;

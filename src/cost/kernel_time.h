@@ -20,8 +20,8 @@ namespace stepcast::cost {
 //   Below the first point, the result is the first time, because start-up costs dominate. The
 //     provenance is kExtrapolated.
 //   Beyond the last point, the slope is constant: the slope between the last point and the largest
-//     point that is at least four times smaller. Without such a point, t = t_last x / x_last. The
-//     provenance is kExtrapolated.
+//     point that is at least four times smaller. If no point is four times smaller, t = t_last x /
+//     x_last. The provenance is kExtrapolated.
 //
 // Surfaces of matrix multiplications:
 //   On the grid, the result is the measured time.
@@ -81,12 +81,12 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 // kernel is compiled for one alignment of all three matrices, so the rows of the result can also
 // matter.
 //
-// On an H100, cuBLAS 13.1 runs the forward pass for 50,257 words, whose operands are aligned, with
-// cutlass_75_tensorop ... align1. This pass takes seven times as long as for 50,264 words. Earlier
-// cuBLAS releases on A100 are slow only for the two gradients of the output layer
-// (calibration/published/vtrain-single.yaml). The layout (ProductLayout) determines which
-// dimensions form the rows. FP32 multiplications without tensor cores are not slower (1 % or less
-// on the same H100).
+// For 50,257 words, the operands of the forward pass are aligned. Nevertheless, cuBLAS 13.1 on an
+// H100 runs this pass with cutlass_75_tensorop ... align1. This pass takes seven times as long as
+// for 50,264 words. Earlier cuBLAS releases on A100 are slow only for the two gradients of the
+// output layer (calibration/published/vtrain-single.yaml). The layout (ProductLayout) determines
+// which dimensions form the rows. FP32 multiplications without tensor cores are not slower (1 % or
+// less on the same H100).
 
 // Returns the rate of a matrix multiplication divided by the rate with aligned rows. For a single
 // multiplication, the result is the minimum of:
@@ -116,7 +116,8 @@ PaddedProduct Padded(const Kernel& product);
 // The clock that a board's power limit allows for sustained matrix multiplications and attention.
 //
 // Dynamic power is proportional to frequency times voltage squared, and voltage is proportional to
-// frequency. A device would draw `idle + products` at full clock, but may draw only `limit`.
+// frequency. A device would draw the power `idle + products` at full clock, but may draw only the
+// power `limit`.
 // The sustained clock is therefore the full clock times the cube root of (limit - idle) / products.
 //
 // The limit L applies to the mean power of kernels that alternate within milliseconds. If
@@ -125,8 +126,8 @@ PaddedProduct Padded(const Kernel& product);
 //   L + (L - W) x M / (A / c)
 //
 // A is the time of multiplications and attention at full clock. A / c is the time of
-// multiplications and attention at the sustained clock c. M is the time of all other kernels, which
-// does not depend on the clock. calibration/h100-sxm.yaml has the measurement. Power while a device
+// multiplications and attention at the sustained clock c. M, the time of all other kernels, does
+// not depend on the clock. calibration/h100-sxm.yaml has the measurement. Power while a device
 // waits for other devices is ignored.
 
 // Returns the sustained clock as a fraction of the full clock. The result is 1 if the profile has

@@ -22,7 +22,7 @@ namespace stepcast::cost {
 class LinkLoads {
  public:
   struct Load {
-    double transfer = 0;  // seconds per byte on all links together
+    double transfer = 0;  // seconds per byte, summed over all links
     // Pairs of a link and its busy time in seconds per byte, ordered by link. Idle links are
     // omitted.
     std::vector<std::pair<std::uint32_t, double>> busy;

@@ -26,9 +26,10 @@
 // Prices of collectives as NCCL runs them on CUDA devices in a real topology.
 //
 // NCCL's tuner (src/nccl) chooses algorithm, protocol and channels for a communicator of the
-// group's shape, given the user's NCCL_ALGO and NCCL_PROTO. All-to-all, scatter, gather and
-// send_recv are point-to-point messages without such a choice (nccl/exchange.h). The first
-// applicable method determines the time. "Law" is the model of calibration/collective_curves.h.
+// group's shape, given the user's NCCL_ALGO and NCCL_PROTO. The tuner makes no choice for
+// all-to-all, scatter, gather and send_recv, which are point-to-point messages (nccl/exchange.h).
+// The first applicable method determines the time. "Law" is the model of
+// calibration/collective_curves.h.
 //
 //   1. A published curve of the profile for exactly this collective, ranks and nodes. The law's
 //      time (method 4) is multiplied by the factor measured time / law's time, which is
@@ -38,24 +39,25 @@
 //      all-gather. Both collectives send the same bytes in the same steps. Provenance: transferred.
 //  3. Curves of this collective (or of the other collective as in method 2) over fewer and over
 //    more ranks. The law's time is multiplied by the factor measured time / law's time at this
-//    size. Of the curves over fewer ranks, the curve nearest in ranks and size is used; likewise
-//    for more ranks. The factor is interpolated over the logarithm of the ranks. Beyond the largest
-//    number of ranks, the factor approaches 1 within kFadeDoublings doublings. For groups on
-//    several nodes, curves must have the same ranks per node. Curves of rings on direct NVLinks do
-//    not apply if other GPUs relay the ring. Provenance: transferred.
+//    size. Of the curves over fewer ranks, the curve nearest in ranks and size is used; the curves
+//    over more ranks are selected in the same way. The factor is interpolated over the logarithm of
+//    the ranks. Beyond the largest number of ranks, the factor approaches 1 within kFadeDoublings
+//    doublings. For groups on several nodes, curves must have the same ranks per node. Curves of
+//    rings on direct NVLinks do not apply if other GPUs relay the ring. Provenance: transferred.
 //   4. The profile's law, from the tuner's latency and bandwidth. For point-to-point messages, the
 //      law uses latency and bandwidth of nccl/exchange.h and the constants of LL or Simple.
 //      Provenance: modelled.
 //
 // A factor describes the law's error with or without reduction in a switch. A size of a curve is
 // used only if the measured and the priced collective agree on reduction in a switch. (Times of
-// large buffers reduced in switches do not predict times of small buffers reduced by trees.) Beyond
-// these sizes, the factor approaches 1. Beyond the end of a curve, the factor is constant.
+// large buffers reduced in switches do not predict times of small buffers reduced by trees.) Toward
+// the curve's other sizes, the factor approaches 1. Beyond the end of a curve, the factor is
+// constant.
 //
 // A group is never faster on more nodes: the time is the maximum over groups on all, half, a
 // quarter, ... of the nodes. (The accuracy of the law depends on the algorithm, so times could
-// otherwise decrease where NCCL changes the algorithm.) Times measured on exactly this number of
-// nodes are not changed.
+// otherwise decrease where NCCL changes the algorithm.) Times measured on exactly the group's
+// number of nodes are not changed.
 //
 // For its choice, NCCL assumes constants for the NVLinks of a GPU generation, but the time depends
 // on the actual links. Faster NVLinks do not change the choice, but shorten transfers in
@@ -81,7 +83,7 @@
 //
 // Without RDMA (Transport::kSockets), each of NCCL's channels uses separate TCP connections, which
 // have a maximum rate. Data pass through host memory on both nodes. A transfer therefore takes at
-// least the time of the connections of its channels. If the topology specifies the bandwidth of
+// least the time that its channels' connections need. If the topology specifies the bandwidth of
 // host memory, a transfer also takes at least eight passes over host memory per byte that a node
 // sends. NCCL's choice ignores the limits of TCP connections and host memory. With trees, a node
 // sends over two connections at a time, to its parent and to its children.
@@ -158,8 +160,8 @@ class NcclPricer {
   struct FasterChoice {
     CollectivePrice taken, fastest;
   };
-  // Returns a choice that is faster than NCCL's choice by at least kLeastFaster. None if no such
-  // choice exists, if the settings exclude every choice, and for exchanges.
+  // Returns a choice that is faster than NCCL's choice by at least kLeastFaster. None if no choice
+  // is faster by kLeastFaster, if the settings exclude every choice, and for exchanges.
   std::optional<FasterChoice> FasterByLaw(const Asked& asked);
 
   // Sets the channels and resource shares of a price that comes from another source, such as a
@@ -187,7 +189,7 @@ class NcclPricer {
   // A measured curve, prepared for corrections.
   struct Anchor {
     int ranks = 0;
-    bool is_twin = false;       // measured for the other of the two collectives (method 2)
+    bool is_twin = false;       // measured for the related collective (method 2)
     std::array<Part, 2> parts;  // index: whether reduction is in a switch
     const Part& Of(const Estimate& estimate) const;
   };
@@ -198,7 +200,7 @@ class NcclPricer {
   //   - other links, exactly the group's ranks
   //   - other links, other numbers of ranks
   struct Group {
-    bool any = true;  // whether the settings allow the algorithm of any curve
+    bool any = true;  // whether the settings allow the algorithm of at least one curve
     std::array<std::optional<std::vector<Anchor>>, 4> tiers;
   };
   // The factor (measured time / modeled time), and its provenance.
@@ -212,7 +214,7 @@ class NcclPricer {
     nccl::CommunicatorModel model;  // with NCCL's own constants; determines the choice
     // The model with the same channels and the actual NVLink speed, which determines the time.
     nccl::CommunicatorModel timing;
-    nccl::PathType ring_type;  // the links of rings inside the node
+    nccl::PathType ring_type;  // the kind of link that rings use inside the node
     int compute_channels = 1;
     bool nvlink() const { return ring_type <= nccl::PathType::kNvlinkBridge; }
   };
@@ -237,20 +239,21 @@ class NcclPricer {
   Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine,
                             const GroupShape* communicator);
   Group& GroupOf(const Asked& asked);
-  // Returns the measured curves that a price may use. `like_these`: from machines with similar
-  // links, otherwise from all other machines. `exact`: with the group's number of ranks, otherwise
-  // with other numbers.
+  // Returns the measured curves that a price may use. `like_these`: true for curves from machines
+  // with similar links, false for curves from all other machines. `exact`: true for curves with the
+  // group's number of ranks, false for other numbers.
   std::vector<Anchor> FindCurves(const Asked& asked, bool like_these, bool exact);
   // Returns the link speeds of a file's machine. None if the file's collectives used another kind
   // of link, or if the similarity of the two machines does not equal `like_these`.
   std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file, const Asked& asked,
                                      bool like_these) const;
-  // Returns a curve as an anchor. None if the curve's topology has no group of this shape, or if
-  // the settings exclude the measured choice.
+  // Prepares a curve for corrections. None if the curve's topology has no group of this shape, or
+  // if the settings exclude the measured choice.
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, const Asked& asked,
                                  const LinkSpeeds& speeds);
   // Returns the correction from the first tier with curves for the estimate's algorithm and
-  // protocol. If no tier has such curves, the factor is 1 and the provenance is kModelled.
+  // protocol. If no tier has curves for this algorithm and protocol, the factor is 1 and the
+  // provenance is kModelled.
   Correction CorrectionOf(const Asked& asked, const Estimate& estimate);
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
                                                 const Asked& asked, const Estimate& estimate);

@@ -58,7 +58,7 @@ namespace stepcast::cost {
 // (kernel_time.h).
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario,
                      std::span<const model::LayerWork> works);
-// Like the function above, but computes `works` from the scenario.
+// This overload computes `works` from the scenario.
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
 class GroupLoads;
@@ -83,7 +83,7 @@ class PriceCache {
   PricedDevice& DeviceOf(const scenario::Scenario& scenario, double limit_watts);
   double LimitOf(const scenario::Scenario& scenario, std::span<const model::LayerWork> works);
 
-  std::unique_ptr<GroupLoads> loads_;  // declared first, because the machines refer to it
+  std::unique_ptr<GroupLoads> loads_;  // declared first, because the machines refer to the loads
   std::vector<std::unique_ptr<PricedMachine>> machines_;
   std::vector<std::unique_ptr<PricedDevice>> devices_;
 };

@@ -76,10 +76,10 @@ class GroupLoads {
 // of a stage that crosses nodes. Loads (link_loads.h) are summed over groups.
 //
 // Siblings that share no node with the group, directly or through other siblings, are ignored. The
-// ignored siblings share only links above the leaves, and the bandwidth of a path already has only
-// its nodes' fraction of these links (Cluster::PathOf). All nodes are equal, so a large group is
-// evaluated on only kMostNodes nodes. If the leaves are larger, the group is evaluated on two full
-// leaves of up to kMostBelowLeaf nodes each.
+// ignored siblings share only links above the leaves, and the bandwidth of a path already includes
+// only the fraction of these links for the path's nodes (Cluster::PathOf). All nodes are equal, so
+// a large group is evaluated on only kMostNodes nodes. If the leaves are larger, the group is
+// evaluated on two full leaves of up to kMostBelowLeaf nodes each.
 class SiblingLinks {
  public:
   static constexpr int kMostNodes = 16;
@@ -94,14 +94,14 @@ class SiblingLinks {
   // object. Objects for different clusters may share `loads`.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
-  // Like the constructor above, but `lists` maps a group to its communicating ranks. Only for the
-  // algorithm "pairwise": a message of S bytes is modeled as a kScatter of 2 S.
+  // In this overload, `lists` maps a group to its communicating ranks. Only for the algorithm
+  // "pairwise": a message of S bytes is modeled as a kScatter of 2 S.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                const Lists& lists);
 
-  // Returns whether the group's path does not fully describe the group's links, because siblings
-  // also use the links, or because the links connect to other nodes.
+  // Returns whether the group's path describes the group's links incompletely: siblings also use
+  // the links, or the links connect to other nodes.
   bool count() const { return count_; }
   // Returns whether siblings use links of the group.
   bool shared() const { return shared_; }
@@ -190,9 +190,9 @@ struct PricedMachine {
 
   bool IsOf(const scenario::Scenario& scenario) const;
 
-  // Returns a group that communicates. If `message` is present, its members send messages along
-  // this route. `stage_ranks` is the number of ranks per pipeline stage. The reference is valid as
-  // long as this object exists.
+  // Returns a group that communicates. If `message` is present, the group's members send messages
+  // along this route. `stage_ranks` is the number of ranks per pipeline stage. The reference is
+  // valid as long as this object exists.
   const Group& GroupOf(const program::ProcessGroup& wanted, int stage_ranks,
                        const std::optional<MessageRoute>& message = std::nullopt);
   // Returns the cached price of a collective, or null if there is no cached price.
@@ -218,7 +218,7 @@ struct PricedMachine {
   const bool analytic;
   const Version version, driver;
   GroupLoads& loads;
-  std::optional<NcclPricer> nccl;  // none: prices from the textbook model, or hop by hop
+  std::optional<NcclPricer> nccl;  // none: prices by the textbook model, or computed hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
   SharedLinks shared_links;
   std::unordered_map<CollectiveKey, CollectivePrice, Hash> collectives;

@@ -75,8 +75,8 @@ struct RankClass {
   const Prices* prices = nullptr;
   int representative = 0;  // lowest global rank of the class
   // All ranks of the class, in ascending order. These ranks determine the classes of the peers in
-  // exchanges. If empty, the class contains the representative and the peers of its exchanges that
-  // are in no other class.
+  // exchanges. If empty, the class contains the representative, and those peers of its exchanges
+  // that are in no other class.
   std::span<const int> ranks{};
   // The class's process groups if they differ from the program's, otherwise null.
   const std::vector<program::ProcessGroup>* groups = nullptr;

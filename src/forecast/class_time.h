@@ -18,8 +18,8 @@
 // each kind of operation.
 namespace stepcast::forecast {
 
-// A part of a shorter step's run. The scenario's step repeats this part `times` more times
-// (shorter_step.h). `begin` is a simulated time.
+// A part of the simulation of a shorter step. The scenario's step repeats this part `times` more
+// times (shorter_step.h). `begin` is a simulated time.
 struct MoreTime {
   Time begin, length;
   std::int64_t times = 0;

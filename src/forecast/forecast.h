@@ -57,9 +57,9 @@ Result<Run> Simulate(const scenario::Scenario& scenario);
 // (shorter_step.h).
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario);
 
-// The two parts of Simulate. PricedClassesOf lowers and prices the scenario. SimulateAt simulates
-// the classes; the caller may have changed their prices. Both functions fail if the lengths of
-// micro-batches vary.
+// The two parts of the function Simulate. PricedClassesOf lowers and prices the scenario.
+// SimulateAt simulates the classes; the caller may have changed their prices. Both functions fail
+// if the lengths of micro-batches vary.
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
                        Detail detail = Detail::kEverything);
@@ -68,9 +68,9 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
 // micro-batches vary.
 Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message);
 
-// Forecasts one scenario after another, for sweeps, searches and comparisons. Caches layer work,
-// prices and replays. Records no more than `detail` needs (at most Detail::kTimes), and does not
-// validate programs. Not thread-safe.
+// Forecasts one scenario after another, for sweeps, searches and comparisons. Caches the layers'
+// work, prices and replays. Records no more than `detail` needs (at most Detail::kTimes), and does
+// not validate programs. Not thread-safe.
 class Forecaster {
  public:
   Forecaster();

@@ -16,7 +16,7 @@
 // stops work for `blocking` seconds. The checkpoint is usable `background` seconds later, and the
 // next save waits until then. Let l be the failure rate, R the recovery time, t the interval, d the
 // blocking time and B the background time. Without failures, a new checkpoint becomes usable every
-// L = max(t, B) + d seconds. The expected time of such a cycle is
+// L = max(t, B) + d seconds. The expected time of a cycle from one usable checkpoint to the next is
 //
 //   T = exp(l (R + t + d + B)) (1 - exp(-l L)) / l
 //
@@ -100,23 +100,23 @@ struct Published {
 
 inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 
-// The mean time between failures of eight GPUs and their host, in seconds. RSC-2 had 2.34 failures
-// in 1,000 node-days, and RSC-1 had 6.5. Llama 3 had 327 hardware failures in 54 days of 2,048
-// nodes.
+// The mean time between failures of eight GPUs and their host, in seconds. The cluster RSC-2 had
+// 2.34 failures in 1,000 node-days; RSC-1 had 6.5 failures. The training of Llama 3 had 327
+// hardware failures in 54 days on 2,048 nodes.
 inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, kDay / 6.5e-3};
 inline constexpr double kGpusOfPublishedNode = 8;
 
 // The mean time between a job's interruptions that are not node failures, in seconds, for any size
-// of job. BLOOM had three hangs nine days apart, and Llama 3 had 139 interruptions without a
-// hardware failure in 54 days. OPT had an interruption every 7.5 h, from which node failures are
-// subtracted. For comparison, jobs of 1,024 GPUs on RSC-1 failed every 7.9 h, or every 10.9 h
-// without node failures.
+// of job. The training of BLOOM had three hangs, nine days apart. The training of Llama 3 had 139
+// interruptions without a hardware failure in 54 days. The training of OPT was interrupted every
+// 7.5 h; node failures are subtracted from this rate. For comparison, jobs of 1,024 GPUs on RSC-1
+// failed every 7.9 h, or every 10.9 h without node failures.
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
 
-// The seconds from a failure until the job loads its checkpoint, if a program restarts the job. RSC
-// states 5 to 20 minutes for detection, scheduling and start. The likely value is the geometric
-// mean of this range.
+// The seconds from a failure until the job loads its checkpoint, if a program restarts the job.
+// Kokolis et al. state 5 to 20 minutes for detecting the failure, scheduling the job and starting
+// the job. The likely value is the geometric mean of this range.
 inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
 
 // The additional seconds until a person notices a failure, if people restart the job. NCCL's
@@ -177,8 +177,7 @@ struct RunTime {
   CheckpointCost cost;
   double interval = 0, best_interval = 0;
   std::optional<std::pair<double, double>> young_and_daly;  // none without failures
-  double expected_failures =
-      0;  // in the complete run, excluding the time in which the job waits for repairs
+  double expected_failures = 0;  // in the complete run, except while the job waits for repairs
 };
 
 // Computes a run's time for the likely inputs, and the range of this time for the same checkpoint
@@ -200,7 +199,7 @@ struct PowerByPhase {
   double computing = 0;  // forward and backward; GEMMs reach the board's power limit
   double updating = 0;   // the optimizer, which is memory-bound
   double waiting = 0;    // communication, bubbles and idle time: the idle power
-  bool at_most = false;  // no power draw in the profile: all values are the board's limit
+  bool at_most = false;  // true: all values are the board's limit; the profile has no power draw
 };
 // Returns the power of one GPU in each phase. Zero if neither the profile nor the data sheet states
 // a power.
@@ -214,7 +213,7 @@ double StepEnergy(const PowerByPhase& power, const Forecast& forecast);
 
 // A run of many steps, with its failures, checkpoints and energy.
 struct WholeRun {
-  Forecast step;          // without the time for checkpoint saves
+  Forecast step;          // the step without the time for checkpoint saves
   TrainingTarget target;  // target.availability is the fraction of time that is work
   RunInputs inputs;
   LongRun run;

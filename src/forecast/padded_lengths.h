@@ -14,8 +14,8 @@
 // probability of the length.
 //
 // With padding, samples are in random order. A micro-batch of b samples is padded to its longest
-// sample, which has length l with probability F(l)^b - F(l-)^b. Ranks with different samples wait
-// for each other:
+// sample, which has length l with probability F(l)^b - F(l-)^b (F: cumulative distribution of
+// lengths). Ranks with different samples wait for each other:
 // - If they communicate in each micro-batch (gathered shards, experts, a step of one micro-batch),
 //   they wait for the longest of all ranks' b samples.
 // - If they communicate only at the end of a step, they wait for the rank with the longest total

@@ -20,9 +20,9 @@
 // Simulates a step with few micro-batches in place of a step with many. Between the fill and drain
 // phases of its pipeline, a step is periodic: each micro-batch ends one period after the previous
 // one, on every stream of every rank. Each omitted period therefore adds one period to the step
-// time. Every run of a shorter step is checked for this periodicity, and is not used if the check
-// fails. Memory is computed by replaying the shorter step's allocations and frees as often as the
-// longer step executes them (memory/replay.h).
+// time. Every simulation of a shorter step is checked for this periodicity, and is not used if the
+// check fails. Memory is computed by replaying the shorter step's allocations and frees as often as
+// the longer step executes them (memory/replay.h).
 namespace stepcast::forecast {
 
 struct ShorterStep {
@@ -64,18 +64,19 @@ class RepeatedOperations {
   std::int64_t left_out_;
 };
 
-// The period in a run of a shorter step.
+// The part of a simulated shorter step that the longer step repeats.
 struct StepPeriod {
-  // Returns the part of a class's run that the longer step repeats, and the number of repetitions.
+  // Returns the repeated part of the simulation of a class, and the number of repetitions.
   MoreTime More(std::size_t rank_class, const ShorterStep& step) const {
     return {.begin = begins[rank_class], .length = length, .times = step.left_out};
   }
 
   Time length;
-  std::vector<Time> begins;  // indexed by class of SimulatedRanks: start of a period
+  std::vector<Time> begins;  // start of the part, indexed by class of SimulatedRanks
 };
 
-// A run of a shorter step: the simulator's last run, with `operations` recorded in all classes.
+// The simulation of a shorter step: the simulator's last run, with `operations` recorded in all
+// classes.
 struct ShorterRun {
   const simulate::Simulator& simulator;
   const SteadyRun& run;
@@ -86,9 +87,9 @@ struct ShorterRun {
   bool needs_hosts = false;  // whether memory depends on when hosts issue frees
 };
 
-// Returns the period of a run. None if the step is not periodic, or if the run does not prove the
-// period. The run proves no period if successive steps differ, or if it matters how far a host runs
-// ahead of its device.
+// Returns the repeated part of a simulated step. None if the step is not periodic, or if the
+// simulation does not prove that the step is periodic. Nothing is proved if successive steps
+// differ, or if the result depends on how far a host runs ahead of its device.
 std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep& step);
 
 }  // namespace stepcast::forecast

@@ -37,7 +37,7 @@ struct SteadyRun {
   std::vector<Time> ends{};  // ends of steps; a step ends when the last reported class ends it
 };
 
-// Returns the number of steps that the first attempt to find repeating steps simulates.
+// Returns the number of steps to simulate in the first attempt to find repeating steps.
 int FirstSteps(bool barrier);
 
 // The steps whose operations a run records. kFromDescribed omits steps before the first described

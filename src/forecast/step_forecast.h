@@ -93,7 +93,7 @@ class StepForecast {
   // Errors: the errors of SimulatedRanksOf and CheckClock.
   Result<std::optional<Run>> Make(const MicroBatchFlops& flops);
 
-  // Moves the programs of `priced` to the classes of `run`, which Make returned.
+  // Moves the programs of `priced` to the classes of `run`, the result of Make.
   void HandOverPrograms(std::vector<PricedClass>& priced, Run& run) const;
 
  private:
@@ -137,7 +137,7 @@ class StepForecast {
   std::vector<bool> all_;  // marks all operations of the first class, for the range
   SteadyRun of_time_;
   std::optional<SteadyRun> of_memory_;  // set if memory needs a separate run
-  std::vector<program::Timeline> timelines_, memory_timelines_;  // by simulated class, if copied
+  std::vector<program::Timeline> timelines_, memory_timelines_;  // by simulated class; may be empty
   std::optional<StepPeriod> period_;
   std::vector<std::vector<memory::DriverCallsAt>> calls_;  // by priced class
   bool stops_ = false;                                     // whether any class has driver calls

@@ -85,7 +85,7 @@ struct MicroBatchFlops {
 // model::BuildWork for the scenario.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
-// Like the other FillThroughput, but takes the FLOPs of a micro-batch from `flops`.
+// This overload takes the FLOPs of a micro-batch from `flops`.
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 

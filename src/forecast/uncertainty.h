@@ -22,10 +22,10 @@
 // standard deviation is 1.4826 times the residual. The spread and the interpolation residual of a
 // part are independent: r = 1.4826 sqrt(spread^2 + interpolation^2).
 //
-// Errors of one part are systematic: if the forecast time of one matrix multiplication is 5 % too
-// short, the times of all matrix multiplications are 5 % too short. Errors of different parts are
-// independent. If the parts of a step are exposed for the times T_i, the standard deviation of the
-// step time T is therefore
+// The errors of one part of a step are systematic. If the forecast time of one matrix
+// multiplication is 5 % too short, the times of all matrix multiplications are 5 % too short.
+// Errors of different parts are independent. If the parts of a step are exposed for the times T_i,
+// the standard deviation of the step time T is therefore
 //
 //   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2 + (v T / 1.645)^2)
 //

@@ -119,8 +119,8 @@ struct MemoryForecast {
   // Whether the step may hang: the allocator makes the host wait for its device while pipeline
   // stages wait for each other.
   bool allocator_may_hang = false;
-  // The range of `peak`. Other memory results have the same relative error. None if the profile
-  // lacks this error.
+  // The range of `peak`. Other memory results have the same relative error as `peak`. None if the
+  // profile lacks this error.
   std::optional<BytesRange> peak_range{};
   // The probability, rounded to thousandths, that the step fits on the machine, given the error of
   // memory forecasts (uncertainty.h, FitProbability). 1 or 0 for the `reference` framework.
@@ -209,8 +209,8 @@ struct Forecast {
   std::vector<ClassForecast> classes{};
 };
 
-// Returns the memory of the class with the lowest fit probability. The step has the same fit
-// probability.
+// Returns the memory of the class with the lowest fit probability. The step has the fit probability
+// of this class.
 const MemoryForecast& LeastProbable(const Forecast& forecast);
 
 }  // namespace stepcast::forecast

@@ -7,7 +7,7 @@ namespace stepcast::forecast {
 
 // Adds a warning for each communication setting (algorithms, NCCL's variables, releases of NCCL and
 // the driver) that differs from its default but changes no cost. Requires a legal scenario. Lowers
-// the step once, and prices the step once per such setting. Simulates nothing.
+// the step once, and prices the step once for each such setting. Simulates nothing.
 void WarnOfCommunicationSettings(scenario::Scenario& scenario);
 
 // Adds a warning if the scenario does not specify the optimizer states of 16-bit parameters, and if

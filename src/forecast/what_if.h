@@ -53,7 +53,8 @@ Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
                                              const Run& run, double part);
 
 // The speed of a resource, relative to the scenario, with which the forecast equals the measured
-// step time. Accurate to about 1 %. None if there is no such speed between 1/16 and 16.
+// step time. Accurate to about 1 %. None if no speed between 1/16 and 16 gives the measured step
+// time.
 struct ExplainingSpeed {
   MachineResource resource = MachineResource::kCompute;
   std::optional<double> speed;

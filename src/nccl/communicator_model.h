@@ -25,8 +25,9 @@ struct Communicator {
   int compute_channels = 1;  // see graphs.h
   int nvls_channels = 0;     // 0: no multicast through NVSwitch
   bool nvswitch = false;
-  // Reduction in the network: whether it is enabled, whether all-gather and reduce-scatter also use
-  // it, and how many GPUs of a node have a separate network card.
+  // Reduction in the network: whether this reduction is enabled, whether all-gather and
+  // reduce-scatter also use this reduction, and how many GPUs of a node have a separate network
+  // card.
   bool collnet = false;
   bool collnet_gathers = false;
   int collnet_heads = 0;

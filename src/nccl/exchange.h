@@ -26,8 +26,8 @@ std::vector<std::size_t> OwnCards(const Node& node, const Fabric& fabric, std::s
 struct PointToPointChannels {
   int channels = 1;           // a power of two
   int channels_per_peer = 1;  // a power of two, equal for all peers
-  // The number of channels for a short message. With this number, messages to all ranks can run at
-  // once. A power of two. Longer messages use more channels, up to channels_per_peer.
+  // The number of channels for a short message. With this number of channels, messages to all ranks
+  // can run at once. A power of two. Longer messages use more channels, up to channels_per_peer.
   int channels_at_first = 1;
   bool one_node = true;
 
@@ -61,7 +61,8 @@ struct MessageParts {
 // Returns the parts of a message. A part has at least an eighth of a step in one node, and at least
 // half a step across nodes. There are more than channels_at_first parts only if parts would
 // otherwise exceed 32 steps in one node, or one step across nodes. Over the network, small messages
-// use smaller chunks: a quarter of the size below one step, and half of the size below eight steps.
+// use smaller chunks: a quarter of a step for messages below one step, and half a step for messages
+// below eight steps.
 MessageParts PartsOf(Bytes message, PeerKind kind, const PointToPointChannels& channels);
 
 // The number of operations that can share a channel at the same time.

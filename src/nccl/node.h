@@ -19,7 +19,7 @@ struct PcieSlot {
 
 struct PcieSwitch {
   int socket = 0;
-  double bandwidth = 0;  // GB/s of the link to the CPU
+  double bandwidth = 0;  // GB/s of the switch's link to the CPU
 };
 
 struct Gpu {
@@ -116,8 +116,8 @@ struct Fabric {
 
 // Returns the links and paths of a node. If `with_network` is false, network cards are omitted, as
 // in NCCL if all ranks are in one node. A GPU may send through another GPU that is nearer to a
-// network card (PXN) under two conditions: NVLink connects the GPUs, and the path is faster than
-// the sender's own path to the card or avoids the CPU.
+// network card (PXN) under two conditions: NVLink connects the GPUs, and the path either avoids the
+// CPU or is faster than the sender's own path to the card.
 Fabric MakeFabric(const Node& node, bool with_network);
 
 }  // namespace stepcast::nccl

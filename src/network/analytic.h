@@ -13,9 +13,9 @@ namespace stepcast::network {
 //
 // Overlapping loops (trees, chains, reduction in switches, point-to-point messages): connections
 // never wait for each other's links (traffic.h). A connection c with m messages of duration d per
-// loop is busy for p_c = m x d per loop, and the loops form a pipeline. The time of one loop is its
-// longest chain of messages. In a chain, a forwarded message takes d + latency. A message that
-// precedes the next message of the same connection takes d. L loops take
+// loop is busy for p_c = m x d per loop, and the loops form a pipeline. The time of one loop is the
+// time of the loop's longest chain of messages. In a chain, a forwarded message takes d + latency.
+// A message that precedes the next message of the same connection takes d. L loops take
 //      T = max over c of (the longest chain of one loop through c) + (L - 1) p_c.
 //
 // On a flat network with latency a, bandwidth B and a double binary tree over n ranks, this is the

@@ -31,8 +31,8 @@ struct LinkChange {
 // has no link, or if a change refers to unknown links. The cluster must outlive the network.
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
     const topology::Cluster& cluster, std::span<const LinkChange> changes = {});
-// Like the function above, for nodes of several types with equal numbers of ranks and one fabric.
-// `fabric` is null for a single node.
+// This overload is for nodes of several types with equal numbers of ranks and one fabric. `fabric`
+// is null for a single node.
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
     std::vector<topology::NodesOfType> nodes, const topology::Fabric* fabric,
     std::span<const LinkChange> changes = {});

@@ -79,7 +79,7 @@ struct WayChoice {
     kHash,         // one route per connection between two places
   };
   By by = By::kAll;
-  int connections = 1;     // connections between two places, equally loaded
+  int connections = 1;     // number of equally loaded connections between two places
   std::uint64_t seed = 0;  // seed of the hash
 };
 
@@ -100,7 +100,7 @@ class Network {
     void AddLink(const Link& link);
     void AddBothWays(const Link& link);
     // Sets the total bandwidth of the links between two devices, in each direction. Without a
-    // bandwidth, removes the links. Returns false if no such link exists.
+    // bandwidth, removes the links. Returns false if no link connects the devices.
     bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
     void Choose(const WayChoice& choice) { choice_ = choice; }
     // Adds a place: one device or several equivalent devices. Returns the index of the place.
@@ -189,7 +189,7 @@ class Network::Router {
   struct Visit {
     std::uint32_t search = 0;  // number of the search for which the other fields are valid
     Distance distance;
-    std::vector<int> over;  // links that reach the device at this distance
+    std::vector<int> over;  // links that reach the device at `distance`
     int hop = kNoHop;       // index in Known::hops, while routes are traced back
     // A switch is an entry if a link connects it to the target's node. `entry_of` is the last
     // search in which this device is an entry. `from_entry` is the distance from this device to the
@@ -208,7 +208,7 @@ class Network::Router {
     };
     // A device on the routes, and the links of the routes to this device.
     struct Hop {
-      double ending = 0;  // fraction of the transfer, 0 to 1, that ends here
+      double ending = 0;  // fraction of the transfer, 0 to 1, that ends at the device
       bool chooses =
           false;  // the hop's links come from the fabric, which uses only one link per message
       std::vector<Way> ways;

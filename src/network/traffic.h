@@ -46,7 +46,7 @@ class Traffic {
   // that exchange messages.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places);
-  // Like the function above, with a router of the network, which caches routes.
+  // This overload uses a router of the network, which caches routes.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places, Network::Router& router);
 

@@ -65,8 +65,9 @@ class Answers {
   // Returns whether work was stopped early (base/stop.h). After an early stop, only results that
   // Screen passed to `done` may be used.
   bool stopped() const { return stopped_; }
-  // Screens all families. Calls `done` once for each family, with its index, in any order, never
-  // from two threads at once. If `done` returns false, the remaining families are not screened.
+  // Screens all families. Calls `done` once for each family, with the family's index, in any order,
+  // never from two threads at once. If `done` returns false, the remaining families are not
+  // screened.
   tl::expected<void, std::string> Screen(
       const std::function<bool(std::int64_t family, Screened)>& done);
   // Screens all plans of these families.

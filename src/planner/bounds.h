@@ -40,7 +40,8 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
 
 struct Bound {
   Time step_time{};  // lower bound of the forecast's step time
-  // A lower bound of the mean time per device in forward and backward kernels. Set only by First.
+  // A lower bound of the mean time per device in forward and backward kernels. Only the function
+  // First sets this value.
   Time computing{};
   double joules = 0;           // lower bound of Outcome::joules; set by SearchProblem
   Bytes memory{};              // lower bound of the forecast's peak
@@ -69,7 +70,8 @@ class Bounds {
   //     after the last micro-batch leaves. A pass takes the time of its uncontended kernels and of
   //     the collectives for which kernels wait.
   //   memory: states that are never released, plus the larger of full gradients and activations
-  //     that are alive at once. If the stage keeps full gradients, both are added.
+  //     that are alive at once. If the stage keeps full gradients, gradients and activations are
+  //     added.
   Result<Bound> First(const scenario::Scenario& scenario);
 
   // Returns a bound from the plan's own step program, which is lowered and priced but not
@@ -87,14 +89,15 @@ class Bounds {
     Bound bound;
     // A 128-bit digest of all data that affects the program's simulation: operations by stream,
     // duration and demand, buffers and events in order. Programs with equal digests have equal
-    // results. The digest is empty if it is not requested, or if cluster.network is not analytic.
+    // results. The digest is empty if no digest is requested, or if cluster.network is not
+    // analytic.
     std::string digest;
   };
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
 
  private:
   // Returns the bound of a plan with several stages, from its schedule and the stages' programs.
-  // `digest` has the same meaning as in LookAtProgram.
+  // LookAtProgram explains `digest`.
   Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, bool digest);
 
   // Lower bounds of one micro-batch's time in one chunk of a pipeline: uncontended kernels, and
@@ -149,15 +152,15 @@ Time UncontendedStepTime(const program::Program& program, const cost::Prices& pr
 
 // Returns a lower bound of the time from the end of a step's last backward kernel to the start of
 // the next step's first forward kernel. The bound is the longest chain of dependent operations
-// between these kernels. `counts_collectives` has the same meaning as in UncontendedStepTime.
+// between these kernels. UncontendedStepTime explains `counts_collectives`.
 Time TimeBetweenSteps(const program::Program& program, const cost::Prices& prices,
                       bool counts_collectives);
 
 // Returns a lower bound of the compute stream's time: its time with the least possible contention.
 // An operation that needs a full resource (its share is 1) is slowed by concurrent operations on
 // the resource, such as communication. Operations of other streams and of communicators cause this
-// slowdown, except while the compute stream is idle or runs other operations. The time without
-// slowdown is limited.
+// slowdown, except while the compute stream is idle or runs other operations. The time of these
+// exceptions is limited.
 Time ContendedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});
 

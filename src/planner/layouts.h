@@ -95,8 +95,8 @@ class LayoutRules {
   std::vector<Layout> Legal() const;
   // Returns the first violated rule, or no value if the layout is legal.
   std::optional<plan::Violation> WhyNot(const Layout& layout) const;
-  // Returns the elements of `sizes` (sequences) that are legal micro-batch sizes of some plan with
-  // the layout.
+  // Returns the elements of `sizes` that are legal micro-batch sizes, in sequences, of some plan
+  // with the layout.
   std::vector<std::int64_t> MicroBatches(const Layout& layout,
                                          const std::vector<std::int64_t>& sizes) const;
   // Returns whether the framework can overlap layers' collectives with GEMMs in this layout.
@@ -108,7 +108,8 @@ class LayoutRules {
   plan::Request RequestOf(const Layout& layout) const;
   std::vector<plan::Violation> Broken(const plan::Request& request, bool on_devices) const;
   bool Allowed(ParallelKind kind) const;
-  // Returns whether the framework's interleaved stages support any group size of micro-batches.
+  // Returns whether the framework's interleaved stages support groups of any number of
+  // micro-batches.
   bool GroupsMicroBatches() const;
   void SetFrameworksDefault(const LayoutKey& row, Layout& layout) const;
   std::vector<Layout> With(std::vector<Layout> layouts,

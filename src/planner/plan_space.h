@@ -150,7 +150,7 @@ class PlanSpace {
   // Appends the neighbors with other layouts, which belong to other parts.
   void AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& neighbours) const;
   // Returns the index of the part's plan with these settings and the first values of all other
-  // settings. No value if the part has no such plan.
+  // settings. No value if the part has no plan with these settings.
   static std::optional<std::int64_t> NumberIn(
       const PlanPart& part, const std::vector<std::pair<std::string, std::string>>& settings);
 

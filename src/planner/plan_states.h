@@ -27,7 +27,7 @@ struct PlanState {
   Verdict verdict = Verdict::kBound;
   bool pending = true;  // neither pruned nor simulated
   bool sharp = false;   // `bound` comes from the plan's program
-  Bound bound;          // the tightest bound computed
+  Bound bound;          // the tightest bound so far
 };
 
 // The states of all plans. Plans of a family share one state until the family is split.
@@ -60,7 +60,8 @@ class PlanStates {
   const PlanFacts& FactsOf(std::int64_t plan) const { return FamilyOf(plan).facts; }
 
   // Calls visit(plan, count, state, facts) in plan order: once per plan, or once per family whose
-  // plans share a state, with the family's first plan and number of plans.
+  // plans share a state. For a family, `plan` is the first plan, and `count` is the number of
+  // plans.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (const Family& family : families_) {

@@ -23,7 +23,7 @@ struct sqlite3_stmt;
 namespace stepcast::planner {
 
 // A property, other than the keys, on which a store's results depend: the program, an input file,
-// or a setting. A store is valid only for one list of such properties.
+// or a setting. A store is valid only for one list of properties.
 struct StoreFact {
   std::string name;   // "grid", "file models/gpt2.yaml"; unique in the list
   std::string value;  // messages show a value that differs, unless it is a digest
@@ -50,7 +50,7 @@ class ResultStore {
   ResultStore(const ResultStore&) = delete;
   ResultStore& operator=(const ResultStore&) = delete;
 
-  // The functions below are thread-safe.
+  // The following functions are thread-safe.
   std::optional<std::string> Find(const std::string& key);
   // Stores a result. A thread of the store writes the result to the file. Does nothing if the key
   // exists.

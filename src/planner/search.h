@@ -58,7 +58,7 @@ struct SearchOptions {
   int best = 5;   // number of plans to rank
   int exact = 0;  // number of ranked plans to prove; 0: all. The other ranked plans are the best
                   // simulated plans
-  bool pareto = true;  // also find the Pareto front
+  bool pareto = true;  // true: the search also finds the Pareto front
   int threads = 0;     // threads of this process; 0: one for each core
   // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first of these plans
   // is ranked. Null: each plan is ranked.
@@ -68,7 +68,7 @@ struct SearchOptions {
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
   // Returns the plans that differ from a plan by a neighboring value of one setting. A search that
-  // may be ended early tries the neighbors of its best plan. Null: it does not.
+  // may be ended early tries the neighbors of its best plan. Null: the search tries no neighbors.
   std::function<std::vector<std::int64_t>(std::int64_t plan)> neighbours{};
   // The scenario's own plan, or -1. The search evaluates this plan first, so that the answer is
   // never worse than this plan. `own_outcome` is this plan's forecast, if known; the plan is then
@@ -78,12 +78,14 @@ struct SearchOptions {
   // Returns whether the search includes a plan. The result must be equal for all plans of a family.
   // Null: the search includes all plans.
   std::function<bool(std::int64_t plan)> among{};
-  // Called from time to time. If it returns true, the search ends with the results so far.
+  // Called from time to time. If the function returns true, the search ends with the results so
+  // far.
   std::function<bool()> enough{};
-  // Whether the search may be ended early. If so, the search first looks for good plans.
+  // Whether the search may be ended early. A search that may be ended early first looks for good
+  // plans.
   bool anytime = false;
-  // Called from time to time. If it returns true, families without bounds are not searched and
-  // remain open. Null: `enough` is called instead.
+  // Called from time to time. If the function returns true, families without bounds are not
+  // searched and remain open. Null: `enough` is called instead.
   std::function<bool()> bounded_enough{};
   // Receives the progress from time to time. Never called from two threads at once.
   std::function<void(const SearchProgress&)> progress{};
@@ -114,7 +116,8 @@ struct GroupBest {
   // A lower bound of the time (per token) of all plans in the group, divided by the time of `best`.
   // 1: `best` is optimal.
   double least = 0;
-  // If `best` is -1: the plan that, by its bound, lacks the least memory. Otherwise -1.
+  // If `best` is -1: the plan whose bound exceeds the available memory by the fewest bytes.
+  // Otherwise -1.
   std::int64_t nearest = -1;
 };
 
@@ -129,9 +132,9 @@ struct SearchResult {
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
   // The Pareto front of step time (per token), memory and GPUs, ordered by GPUs, then by step time.
   // The front has only the first of equal plans. If the best plan is safe, all plans of the front
-  // are safe. The front is empty if it is not requested or not proved.
+  // are safe. The front is empty if no front is requested, or if the front is not proved.
   std::vector<std::int64_t> pareto;
-  // If no plan both fits and meets the deadline: the plans that come closest.
+  // If no plan both fits and meets the deadline: the plans that miss these conditions by the least.
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
   // False: the search ended before the ranking was proved. `open` plans may then be better by at
@@ -148,8 +151,8 @@ struct SearchResult {
   std::int64_t sharpened = 0;                    // number of plans with bounds from their programs
 
   std::int64_t Count(Verdict verdict) const { return states.Count(verdict); }
-  // Returns whether plans have different numbers of tokens per step. In this case, all comparisons
-  // use the time per token.
+  // Returns whether plans have different numbers of tokens per step. If the numbers differ, all
+  // comparisons use the time per token.
   bool UnequalTokens() const { return states.UnequalTokens(); }
 };
 
@@ -174,8 +177,8 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
 
 // Returns the rejected plans that are closest to the best plan, by bounds or forecasts. Rejection
 // reasons alternate. Each reason has at most one plan of each kind. Plans that do not fit are
-// ranked by missing memory. If some of them have better bounds than the best plan, only these plans
-// are returned. Plans with other rejection reasons are ranked by the goal.
+// ranked by missing memory. If some plans that do not fit have better bounds than the best plan,
+// only these plans are returned. Plans with other rejection reasons are ranked by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 

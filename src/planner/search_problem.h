@@ -21,7 +21,7 @@ struct PlanFacts {
   std::int64_t tokens = 0;  // per step
   Bytes capacity;           // memory of one device
   // The number of micro-batch passes through all pipeline stages. The time to compute a forecast is
-  // roughly proportional to this number.
+  // roughly proportional to the number of passes.
   std::int64_t passes = 1;
   double idle_watts = 0;  // power of one GPU while it does not compute
 };
@@ -68,8 +68,8 @@ struct SearchProblem {
   // Screens a family by its index. The result applies to every plan in the family; the family is
   // illegal only if all its plans are illegal.
   std::function<Screened(std::size_t)> screen_family{};
-  // The functions below evaluate one plan and must be thread-safe. A bound never exceeds the bounds
-  // and forecasts that later functions return for the same plan.
+  // The following functions evaluate one plan and must be thread-safe. A bound never exceeds the
+  // bounds and forecasts that later functions return for the same plan.
   std::function<Screened(std::int64_t)> screen;
   std::function<Screened(std::int64_t)> sharpen;
   std::function<Outcome(std::int64_t)> simulate;

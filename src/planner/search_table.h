@@ -57,7 +57,7 @@ struct SearchPoint {
   std::int64_t devices = 1;
   const Layout& own;     // the scenario's layout
   const Layout& layout;  // the plans' layout, as far as earlier rows have set it
-  // Rows of layouts do not use the members below.
+  // Rows of layouts do not use the following members.
   std::int64_t data_per_node = 1;             // data-parallel ranks in one node
   std::vector<std::int64_t> micro_batches{};  // sizes that the layout supports
   bool overlaps = false;                      // LayoutRules::Overlaps

@@ -208,12 +208,13 @@ class Searcher {
   // grows with each attempt.
   Finding FindFirstAmong(std::int64_t most_passes);
 
-  // Like FindFirst, but for each group. Tries only a few plans, whose forecasts take little time. A
+  // Like FindFirst, but for each group. Tries only a few plans whose forecasts take little time. A
   // search that ends early can then compare most groups.
   Finding FindFirstOfGroups();
 
   // Forecasts the first `most` plans of the queue that may fit and have at most `most_passes`
-  // passes. Returns false if the queue has no such plan, or if the search was stopped.
+  // passes. Returns false if no plan in the queue meets these conditions, or if the search was
+  // stopped.
   tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
 
   // Searches group by group. The estimate of a plan's forecast is the plan's bound times the
@@ -228,7 +229,8 @@ class Searcher {
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
-  // Evaluates the neighbors of the best plan, then of the new best plan, until none is better.
+  // Evaluates the neighbors of the best plan, then of the new best plan, until no neighbor is
+  // better.
   Finding ImproveBest();
 
   // Evaluates all other plans in the family of plan `of`, in the order of their bounds, for at most

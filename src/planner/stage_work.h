@@ -40,8 +40,8 @@ Result<std::vector<LayerFigures>> LayerFiguresOf(const scenario::Scenario& scena
 struct ChunkWork {
   Time forward, backward;
   Time backward_input, backward_weight;  // the two parts of a split backward
-  Time kernels;                          // sum of the kernels of both passes, without collectives
-  Bytes saved;                           // bytes kept from forward to backward
+  Time kernels;  // total time of the kernels of both passes, without collectives
+  Bytes saved;   // bytes kept from forward to backward
   // The peak of live bytes in the chunk's backward: recomputed values, temporaries, and the saved
   // values of the layers whose backward has not finished.
   Bytes backward_peak;
@@ -70,8 +70,9 @@ struct StageParameters {
 };
 
 // Returns whether a stage's full gradients and the step's peak activations are alive at the same
-// time. True for FSDP2, which keeps full gradients until the reduction after the last micro-batch,
-// if there are enough micro-batches for the peak of activations to recur (named_schedules_test).
+// time. True for FSDP2 if there are enough micro-batches for the peak of activations to recur,
+// because FSDP2 keeps full gradients until the reduction after the last micro-batch
+// (named_schedules_test).
 bool KeepsGatheredGradients(const scenario::Scenario& scenario);
 
 // Returns the states plus the larger of gradients and activations, in bytes. If `keeps_gradients`,

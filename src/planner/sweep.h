@@ -27,7 +27,7 @@ const char* Name(RowStatus status);  // "ok", "illegal", "does_not_fit"
 struct SweepRow {
   RowStatus status = RowStatus::kIllegal;
   Diagnostics faults;  // the reasons why the combination is illegal; empty if it is legal
-  // The members below are the forecast of a legal combination, as `simulate` returns it.
+  // The following members are the forecast of a legal combination, as `simulate` returns it.
   Time step_time;
   std::int64_t tokens = 0;  // tokens trained in a step
   std::int64_t gpus = 0;    // number of GPUs used for training

@@ -62,9 +62,8 @@ class SweepGrid {
   std::int64_t rows() const { return rows_; }
   // Returns the value of an axis in a row.
   const std::string& Value(std::int64_t row, std::size_t axis) const;
-  // Returns the row at position `place` in an order in which similar rows are neighbors.
-  // Micro-batch sizes and numbers of nodes vary fastest, because they do not change a program's
-  // instructions.
+  // Returns the row at position `place` of a list in which similar rows are neighbors. Micro-batch
+  // sizes and numbers of nodes vary fastest, because they do not change a program's instructions.
   std::int64_t RowAt(std::int64_t place) const;
   // Returns the key and the value of every axis in a row.
   std::vector<std::pair<std::string, std::string>> Row(std::int64_t row) const;

@@ -22,7 +22,7 @@ using program::kNone;
 struct Cost {
   Time latency;
   Time work;
-  // If kUsesNothing, concurrent operations do not slow this operation.
+  // kUsesNothing: concurrent operations do not slow this operation.
   ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;
 };
 
@@ -118,8 +118,8 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-// A wait ends when the record in `slot` was reached `count` times. If `count` is 0, the wait ends
-// at once. Slots number the records consecutively, starting with the prologue.
+// A wait ends when the record in `slot` has been reached `count` times. If `count` is 0, the wait
+// ends at once. Slots number the records consecutively, starting with the prologue.
 struct WaitFor {
   std::uint32_t slot = program::kNone;
   std::uint32_t count = 0;

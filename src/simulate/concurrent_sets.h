@@ -9,8 +9,8 @@
 
 #include "src/engine/shared_resources.h"
 
-// The rates of concurrent operations of one rank. Because the same small sets of operations occur
-// hundreds of times in a step, the solution of engine::SharedResources for each set is cached.
+// The rates of concurrent operations of one rank. The solution of engine::SharedResources is cached
+// for each set, because the same small sets occur hundreds of times in a step.
 namespace stepcast::simulate {
 
 class ConcurrentSets {
@@ -43,8 +43,8 @@ class ConcurrentSets {
     return member->rate;
   }
 
-  // Removes all sets and profiles, which become invalid, if there are more than a few thousand
-  // sets. Owners that simulate many programs call this function to limit memory.
+  // If there are more than a few thousand sets, removes all sets and profiles. Removed sets and
+  // profiles are invalid. Owners that simulate many programs call this function to limit memory.
   void Trim();
   // Returns the number of times that Trim removed all sets.
   std::uint32_t cleared() const { return cleared_; }

@@ -28,7 +28,8 @@ OwnGroup GroupOf(const RankClass& rank_class, std::uint32_t communicator) {
   OwnGroup own;
   own.ranks = group.layout.empty() ? group.ranks : group.layout.Ranks(rank_class.representative);
   const auto found = std::find(own.ranks.begin(), own.ranks.end(), rank_class.representative);
-  STEPCAST_CHECK(found != own.ranks.end(), "a class must belong to the groups of its exchanges");
+  STEPCAST_CHECK(found != own.ranks.end(),
+                 "the group of an exchange must include the representative of the class");
   own.position = static_cast<int>(found - own.ranks.begin());
   return own;
 }

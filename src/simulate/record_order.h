@@ -9,7 +9,8 @@
 // Keeps a timeline's records in order.
 namespace stepcast::simulate {
 
-// Appends a record. Ends must not decrease. Records with equal ends are put in issue order.
+// Appends a record. The ends of successive records must not decrease. Records with equal ends are
+// put in issue order.
 template <typename Record>
 void AppendInOrder(const Record& record, std::vector<Record>& to) {
   to.push_back(record);

@@ -69,9 +69,9 @@ struct Options {
   bool barrier = false;  // all ranks finish a step before the next step is issued
   Recording recording = Recording::kAll;
   int first_recorded = 0;  // first step with records; for earlier steps, only the end is recorded
-  // Whether the run ends when a step ends in the same state as the previous step, because all later
-  // steps then repeat this step (Repetition). The timeline contains the ends of the later steps.
-  // The recorded end of an operation in flight is Time::Max(). The recorded start of a waiting
+  // Whether the run ends as soon as a step ends in the same state as the previous step. All later
+  // steps repeat this step (Repetition). The timeline contains the ends of the later steps. The
+  // recorded end of an operation in flight is Time::Max(). The recorded start of a waiting
   // collective is also Time::Max(). Ignored with a barrier, or if messages are simulated one by
   // one.
   bool until_repetition = false;
@@ -109,8 +109,8 @@ struct HostInfluence {
   Time waited_for_room;
 };
 
-// Why a run stopped with unfinished operations: one sentence per blocked stream or host, with the
-// rank, the operation, and the event or peer for which it waits.
+// The reasons why a run stopped with unfinished operations: one sentence per blocked stream or
+// host, with the rank, the operation, and the event or peer for which it waits.
 struct Deadlock {
   std::vector<std::string> blocked;
 };
@@ -121,8 +121,8 @@ struct Deadlock {
 //
 // Classes share communicators with equal names and rank lists. The k-th collectives of all members
 // are one collective, which starts when all members have reached it. If kind, bytes or type differ
-// between members, the result is a deadlock with both descriptions. If a class's representative is
-// in the rank list without the communicator, the collective never starts.
+// between members, the result is a deadlock with both descriptions. If the rank list includes a
+// class's representative, but the class lacks the communicator, the collective never starts.
 //
 // A message has two ends, one in the class of the sender and one in the class of the receiver, on
 // communicators of the same name. Peers are positions in the group of the class's representative

@@ -167,9 +167,7 @@ void SimulatedClass::OnEvent(Runner runner) {
   switch (work.activity) {
     case Activity::kNone:
     case Activity::kHolds:
-      STEPCAST_CHECK(false,
-                     "an operation can have an event only if the operation is in flight and "
-                     "does not wait");
+      STEPCAST_CHECK(false, "an idle or waiting stream or communicator must not have events");
       return;
     case Activity::kAwaitsIssue:
       work.activity = Activity::kNone;

@@ -22,29 +22,29 @@ namespace stepcast::simulate {
 // later part runs. If the step ends in the same state as a full step (Repetition checks this),
 // later steps do not depend on the late start.
 //
-// The finished part is closed under dependencies. If it contains an item of a stream, it contains
-// all earlier items of the stream. If it contains a wait, it contains the record. If it contains a
-// collective or message, it contains the peers' parts and all earlier operations on the
-// communicator.
+// The finished part is closed under dependencies. If an item of a stream is finished, all earlier
+// items of the stream are finished. If a wait is finished, the record is finished. If a collective
+// or message is finished, the peers' sides and all earlier operations on the communicator are
+// finished.
 //
 // For each class, the finished part contains all items before one instruction. On streams with
 // messages, the finished part contains only the required items, because messages wait for their
 // peers.
 
-// The position at which a class starts its first step if that step starts late.
+// The position at which a class starts its first step if the step starts late.
 struct StepPosition {
   std::vector<std::uint32_t> items;        // [stream]: the first unfinished item
-  std::vector<std::uint32_t> collectives;  // [communicator]: number finished in the step
-  std::vector<std::uint32_t> messages;     // [endpoint]: number finished in the step
-  // The span in which the host issues the first unfinished instruction, and the time of this issue
-  // since the beginning of the span (`issued`).
+  std::vector<std::uint32_t> collectives;  // [communicator]: number of finished operations
+  std::vector<std::uint32_t> messages;     // [endpoint]: number of finished messages
+  // The host span that contains the first unfinished instruction. `issued` is the time from the
+  // beginning of the span until the host issues this instruction.
   std::uint32_t span = 0;
   Time issued;
 };
 
 // One class of ranks in a run: its host, streams, event records, communicators, and operations in
 // flight. simulate.h defines the behavior of a class. If nothing interrupts the kernels of a
-// stream, they are processed without simulation events.
+// stream, the kernels need no simulation events.
 //
 // A class runs independently (detached) while it has no pending collective with other classes. A
 // class is attached from the time at which it reaches a collective with other classes until the
@@ -71,7 +71,7 @@ using Runner = std::uint32_t;
 enum class StreamState : std::uint8_t {
   kReady,         // the stream is in the ready queue
   kInFlight,      // runs an operation or collective, or waits for a known issue time
-  kAwaitsHost,    // waits for the host, and the issue time of its next item is not known
+  kAwaitsHost,    // waits for the host to issue the next item, at an unknown time
   kAwaitsRecord,  // waits for an event's record
   kAtCollective,  // waits for its communicator or for other ranks
   kDone,
@@ -117,8 +117,8 @@ class SimulatedClass {
   const HostInfluence& host_influence() const { return host_influence_; }
   // Processes the events from `at` to before `until`. Returns early after an event that affects
   // other classes. An event affects other classes if it reaches a collective with other classes,
-  // starts or ends an operation in the joint solver, or ends a watched pass. next() is then the
-  // time of the next event.
+  // starts or ends an operation in the joint solver, or ends a pass for which Simulation waits.
+  // next() is then the time of the next event.
   Time Run(Time at, Time until);
 
   // BeginCollective and EndCollective begin and end the operation that the class has reached on a
@@ -185,7 +185,7 @@ class SimulatedClass {
   struct State {
     std::vector<std::int64_t> device;  // the data that determines all later device operations
     std::vector<std::int64_t> host;
-    bool within_next_step = false;  // whether no stream is beyond the next pass
+    bool within_next_step = false;  // true: no stream is beyond the next pass
     bool host_waits = true;         // whether the host waits for events in a step
     Time held_up_by_issue;          // last time at which a stream waited for the host
     Time step_issue;                // time to issue a step if the host never waits
@@ -357,7 +357,7 @@ class SimulatedClass {
 
   Time now_;
   Time until_;
-  std::uint32_t attachments_ = 0;  // number of collectives reached with other classes
+  std::uint32_t attachments_ = 0;  // number of reached collectives with other classes
   std::uint32_t joined_ = 0;  // number of collectives with other classes that now use resources
 
   // The state of the host.

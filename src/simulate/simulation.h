@@ -63,7 +63,7 @@ class Simulation final : public OtherClasses {
   };
   struct Rendezvous {
     std::vector<Member> members;
-    std::vector<std::uint32_t> absent;  // classes in the rank list without the communicator
+    std::vector<std::uint32_t> absent;  // classes in the rank list that lack the communicator
     std::uint32_t arrived = 0;
     Time last_arrival;
   };
@@ -76,10 +76,10 @@ class Simulation final : public OtherClasses {
     std::uint32_t partner = kNone;
     bool mutual = false;  // whether the partner's partner is this endpoint
     int peer = 0;         // global rank
-    // The endpoints of other ranks whose partner is this endpoint, except a mutual partner.
+    // All endpoints that have this endpoint as partner, except a mutual partner.
     std::vector<std::uint32_t> followers;
     std::uint32_t reached = 0;     // number of messages reached
-    std::vector<Time> reached_at;  // times at which messages were reached; only with followers
+    std::vector<Time> reached_at;  // times at which messages were reached; empty without followers
     std::vector<std::uint32_t> waiting;  // messages (indices in places_) that wait for the partner
   };
   // The state of a communicator of a class, and of its current exchange.
@@ -109,7 +109,7 @@ class Simulation final : public OtherClasses {
     Stage stage = Stage::kArriving;
     Time next = Time::Max();  // kComplete: start time; otherwise: time of the next event
     Time work;
-    std::vector<Part> parts;          // participating classes, while in flight
+    std::vector<Part> parts;          // participating classes, while the operation is in flight
     std::vector<std::uint32_t> ends;  // one or two ends of a message (indices in places_)
     std::vector<engine::SharedResources::Use> uses;
     // If messages are simulated one by one: the indices in Options::traffic of all calls that this
@@ -142,7 +142,8 @@ class Simulation final : public OtherClasses {
   void QueueClass(std::uint32_t c, Time next);
   void RunDetached();
   void OnClass(std::uint32_t c);
-  // Returns the time of the next event or of the end of a watched pass, whichever is earlier.
+  // Returns the time of the next event or of the end of a pass for which Simulation waits,
+  // whichever is earlier.
   Time NextEvent();
   bool Held(const SimulatedClass& rank_class) const {
     return watch_passes_ && rank_class.ended() > watched_;

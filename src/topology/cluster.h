@@ -26,9 +26,9 @@ struct HashedLeaves {
 };
 
 // Returns the expected duration of a transfer that ends with its slowest connection, divided by the
-// duration without collisions: E[max(1, m x part)]. Here, m is the largest number of connections on
-// any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
-// A connection uses each of the leaf's `uplinks` uplinks with the same probability.
+// duration without collisions: E[max(1, m x part)]. m is the largest number of connections on any
+// uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses. A
+// connection uses each of the leaf's `uplinks` uplinks with the same probability.
 //
 // Exact up to 4096 connections x uplinks per leaf. Beyond this limit, uplinks are treated as
 // independent. The result is then at most 1.5 % too low for one leaf, and at most 0.1 % too low for

@@ -97,8 +97,8 @@ class NodeRoutes {
   Vertex first_nic_ = 0;
   Graph graph_;
   std::vector<Link> links_;                  // indexed by Link::id
-  std::vector<Distances> distances_;         // [gpu]: over all links
-  std::vector<Distances> nvlink_distances_;  // [gpu]: over NVLink only
+  std::vector<Distances> distances_;         // [gpu]: distances over all links
+  std::vector<Distances> nvlink_distances_;  // [gpu]: distances over NVLink only
   std::vector<std::vector<int>> nics_of_;    // [gpu]
 };
 

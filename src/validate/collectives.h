@@ -18,9 +18,8 @@
 
 // Compares every published measurement of a collective with a forecast for the same machine.
 //
-// Forecasts for a source use the profile of its GPU type. The source's fit points replace fit
-// points of other sources, as if they had been measured for the profile. Forecasts do not use
-// held-back points.
+// Forecasts for a source use the profile of its GPU type. In this profile, the source's fit points
+// replace fit points of other sources. Forecasts do not use held-back points.
 namespace stepcast::validate {
 
 enum class Role : std::uint8_t { kFit, kHeldBack, kUncertain };

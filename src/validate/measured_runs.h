@@ -24,7 +24,7 @@ struct SimulatedRun {
   Location location;
   scenario::Split split = scenario::Split::kFit;
   std::string reason;  // why the run was not simulated; empty: it was simulated
-  // The members below are set only for simulated runs.
+  // The following members are set only for simulated runs.
   calibration::RunSettings settings;
   std::string profile;      // file of the run's calibration profile; empty: the scenario contains
                             // the profile

@@ -73,7 +73,7 @@ struct PublishedOutcome {
   std::string reason;  // why the case was not simulated; empty: it was simulated
   bool simulated() const { return reason.empty(); }
 
-  // The members below are set only for simulated cases.
+  // The following members are set only for simulated cases.
   std::string model, gpu;
   int devices = 0;
   std::int64_t sequence_length = 0;
@@ -121,7 +121,7 @@ struct TransferError {
 };
 
 // The calibration of fit probabilities: the fraction of measured peaks that fit should be close to
-// the forecast probability. For each check row and each step of 1 % in a bin of probabilities, the
+// the forecast probability. For each check row and each probability of a bin (in steps of 1 %), the
 // peak is compared with the device capacity that has this fit probability (FitProbability,
 // forecast/uncertainty.h).
 struct FitCalibration {

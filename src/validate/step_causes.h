@@ -32,7 +32,7 @@ struct StepEvent {
   std::string members{};           // ranks of the communication's group, as text
   Bytes bytes{};                   // size of the communication
   int step = 0;                    // step of the launch, relative to the described step
-  Time begin{}, end{};             // communication begins when the stream reaches it
+  Time begin{}, end{};             // the communication begins when the stream reaches the operation
   std::optional<Time> launched{};  // when the host submitted the operation; not set: assumed
                                    // to be early enough
   // The duration of the last part of communication, in which data is transferred. Before this part,
@@ -79,7 +79,7 @@ struct Cause {
   CauseKind kind = CauseKind::kProducts;
   std::string axis{};  // set only for kCommunication
   Time forecast{}, measured{};
-  std::int64_t forecast_calls = 0, measured_calls = 0;  // numbers of kernels or communication
+  std::int64_t forecast_calls = 0, measured_calls = 0;  // numbers of kernels or communication calls
                                                         // operations
   Time difference() const { return measured - forecast; }
 };
@@ -119,10 +119,10 @@ RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 // the duration of the shortest message with the same axis and bytes.
 void MarkTransfers(std::vector<RankStep>& ranks);
 
-// Finds the causes of the difference between the measured and the forecast step. Both are steps of
-// the rank that waits least for other ranks. The rank is chosen among the measured ranks of the
-// forecast's critical class or, if this class was not measured, among all measured ranks. If this
-// rank's kernels take longer than the kernels of the median rank, the excess is imbalance.
+// Finds the causes of the difference between the measured and the forecast step. Both steps are
+// from the rank that waits least for other ranks. The rank is chosen among the measured ranks of
+// the forecast's critical class or, if this class was not measured, among all measured ranks. If
+// this rank's kernels take longer than the kernels of the median rank, the excess is imbalance.
 // `measured` must not be empty.
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured);
 
