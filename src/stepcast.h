@@ -61,7 +61,7 @@ struct SweepRow {
   std::vector<std::pair<std::string, std::string>> set;
   std::string status;  // "ok", "illegal", "does_not_fit"
   std::string reason;
-  // The result of the combination of settings. Not set if the combination is illegal.
+  // The result for this combination of settings; not set if the combination is illegal.
   std::optional<double> step_time, tokens_per_second_per_gpu;
   std::optional<std::int64_t> peak, reserved, outside, capacity;
   std::string verdict{};  // as in MemoryFigures; empty if illegal
@@ -75,7 +75,7 @@ struct Sweeping {
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary);
 
 // The question of a search, with the options of the command `plan`. The function Plan ignores
-// `scenario` and `set`, because its input contains them.
+// `scenario` and `set`, because the function's input contains both.
 using study::PlanQuestion;
 struct Planning {
   std::vector<SweepRow> best;  // empty if no plan fits

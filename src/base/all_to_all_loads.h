@@ -8,9 +8,9 @@
 
 namespace stepcast {
 
-// How uneven an all-to-all is. The first member of the group has the experts that are chosen most
-// often. It receives more rows than the other ranks, and later sends more rows back. Every part's
-// buffer has the size of the largest part.
+// The load imbalance of an all-to-all. The first member of the group has the experts that are
+// chosen most often. This member receives more rows than the other ranks, and later sends more rows
+// back. Every part's buffer has the size of the largest part.
 struct AllToAllLoads {
   enum class First : std::uint8_t {
     kAsOthers,      // all parts have the same size

@@ -14,7 +14,7 @@ namespace stepcast {
 // has 8 bits and one scale for 32 elements; kNvfp4 has 4 bits and one scale for 16 elements.
 // Blackwell's tensor cores read kMxfp8 and kNvfp4 (OCP Microscaling Formats 1.0; Transformer
 // Engine, docs/features/low_precision_training). kTf32, kMxfp8 and kNvfp4 are used only in matrix
-// multiplications. No buffer is stored, moved or reduced in these formats.
+// multiplications, never for stored, moved or reduced buffers.
 enum class DataType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kTf32, kMxfp8, kNvfp4 };
 inline constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
                                           DataType::kFp8,  DataType::kTf32, DataType::kMxfp8,

@@ -44,7 +44,7 @@ bool IsControl(std::uint32_t point) {
          (point >= 0x2066 && point <= 0x2069);    // isolates
 }
 
-// The text with such characters escaped, so that it cannot move a terminal's cursor.
+// The text with terminal control characters escaped, so that the text cannot move the cursor.
 std::string OnOneLine(std::string_view text) {
   std::string line;
   line.reserve(text.size());
@@ -106,8 +106,8 @@ std::string PlainLetters(std::string_view word) {
   return letters;
 }
 
-// The only known word that starts like `word`, apart from hyphens and underscores. Empty if there
-// is none, or more than one.
+// The only known word that starts like `word`, apart from hyphens and underscores. Empty if no
+// word, or more than one word, matches.
 std::string_view Abbreviated(std::string_view word, const std::vector<std::string_view>& known) {
   constexpr std::size_t kShortest = 4;
   const std::string start = PlainLetters(word);
@@ -125,7 +125,7 @@ std::string_view Abbreviated(std::string_view word, const std::vector<std::strin
 
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known) {
   // A third of the letters may be wrong, with a limit so that not every word matches. Long texts
-  // are skipped: they are no typing mistakes, and the cost is the product of the lengths.
+  // are skipped, because they are not typing mistakes, and the cost is the product of the lengths.
   constexpr std::size_t kLongest = 64;
   if (word.empty() || word.size() > kLongest) return {};
   std::string_view nearest;

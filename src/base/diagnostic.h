@@ -9,8 +9,8 @@
 namespace stepcast {
 
 // A position in the user's input. `file` is a path, or the command-line option that contains the
-// value ("--set training.precision=bf17"). Lines and columns count from 1. They are 0 if there is
-// no position, for example if a file cannot be opened.
+// value ("--set training.precision=bf17"). Lines and columns count from 1. Both numbers are 0 if
+// there is no position, for example if a file cannot be opened.
 struct Location {
   std::string file;
   int line = 0;

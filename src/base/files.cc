@@ -18,7 +18,7 @@
 namespace stepcast {
 namespace {
 
-constexpr int kMoment = 2000;  // ms, after which a message says what is waited for
+constexpr int kMoment = 2000;  // ms, after which a message states what the command waits for
 
 void SayWaiting(const char* whom, const std::string& path) {
   const std::string sentence =
@@ -129,7 +129,7 @@ bool CheckText(std::string_view text, const std::string& file, Diagnostics& diag
 
 namespace {
 
-// The mistake for a path that is neither a file nor a pipe; nothing for files and pipes.
+// The mistake for a path that is neither a file nor a pipe; none for files and pipes.
 std::optional<Diagnostic> Refusal(const std::string& path, const struct stat& status) {
   if (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode)) return std::nullopt;
   if (S_ISDIR(status.st_mode)) {
@@ -188,7 +188,7 @@ std::optional<InputFile> InputFile::Open(const std::string& path, Diagnostics& d
                            ? OpenPipeToRead(path)
                            : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.descriptor_ < 0) return fail(Unreadable(path, "check the permissions of the file"));
-  // The path may lead to another file by now, so check the open file.
+  // The path may now lead to another file, so check the open file.
   if (::fstat(file.descriptor_, &status) != 0) return fail(Unreadable(path, ""));
   if (auto refusal = Refusal(path, status)) return fail(*std::move(refusal));
   return file;

@@ -30,8 +30,8 @@ enum class ScanKind : std::uint8_t {
   kStateSpace,      // Mamba-2
 };
 
-// How the operands of a matrix multiplication are stored. All are row-major: [a, b] has a rows of b
-// numbers. As in PyTorch, a linear layer's weight has the shape [out, in].
+// How the operands of a matrix multiplication are stored. All operands are row-major: [a, b] has a
+// rows of b numbers. As in PyTorch, a linear layer's weight has the shape [out, in].
 enum class ProductLayout : std::uint8_t {
   kForward,         // [m, k] times the transpose of [n, k]
   kInputGradient,   // [m, k] times [k, n]

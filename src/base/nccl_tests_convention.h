@@ -9,7 +9,7 @@
 
 // How nccl-tests defines the size and bandwidth of a collective (NVIDIA/nccl-tests,
 // doc/PERFORMANCE.md and src/*.cu). For all-reduce, broadcast, reduce and send_recv, the size is
-// the bytes of one rank's buffer. For the other kinds, it is the sum of all ranks' parts.
+// the bytes of one rank's buffer. For the other kinds, the size is the sum of all ranks' parts.
 //
 //   algbw = size / time; busbw = algbw x factor
 //
@@ -19,9 +19,9 @@
 //   1 for broadcast, reduce and send_recv.
 namespace stepcast {
 
-// Returns the size that nccl-tests measures if `asked` is requested. For all-gather, reduce-scatter
-// and all-to-all, nccl-tests rounds each rank's part down to a multiple of 16 bytes. The result may
-// be zero.
+// Returns the size that nccl-tests measures if the size `asked` is requested. For all-gather,
+// reduce-scatter and all-to-all, nccl-tests rounds each rank's part down to a multiple of 16 bytes.
+// The result may be zero.
 Bytes NcclTestsSize(CollectiveKind kind, Bytes asked, int ranks);
 
 // Returns the factor by which algbw is multiplied to get busbw. Requires ranks >= 1.

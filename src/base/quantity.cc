@@ -164,9 +164,7 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
   }
   amount += (part * unit->size + scale / 2) / scale;
   if (amount > std::numeric_limits<std::int64_t>::max()) {
-    return Error(fmt::format("{} {} a smaller number, because the number is too large: {}",
-                             dimension.noun, dimension.verb, Quoted(text)),
-                 WriteFor(dimension));
+    return Error(fmt::format("the number is too large: {}", Quoted(text)), WriteFor(dimension));
   }
   return static_cast<std::int64_t>(amount);
 }
@@ -177,8 +175,7 @@ std::string Digits(double value, bool whole) {
   return value >= 9.995 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
 }
 
-// For people. `units` ascend; the next unit is taken when the number would print as `carry` or
-// more.
+// For display. `units` ascend; a number that would print as `carry` or more has the next unit.
 std::string FormatIn(std::span<const Unit> units, std::int64_t amount, double carry) {
   if (amount < 0) {
     // The negation of the minimum overflows; an error of one is invisible in three digits.
@@ -198,7 +195,7 @@ std::string FormatIn(std::span<const Unit> units, std::int64_t amount, double ca
       unit.name);
 }
 
-// For files: the unit that leaves the smallest whole number; the earlier of `units` on a tie.
+// For files: the unit with the smallest whole number; if numbers are equal, the first of `units`.
 std::string ExactIn(std::initializer_list<Unit> units, std::int64_t amount) {
   const Unit* best = units.begin();
   for (const Unit& unit : units) {

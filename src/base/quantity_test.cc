@@ -72,9 +72,7 @@ TEST(ParseBytes, SaysWhatIsWrong) {
        "write for example '25 MiB'"},
       {"1e3 B", "'e3 B' is not a unit for bytes: '1e3 B'",
        "units are B, KB, MB, GB, TB, KiB, MiB, GiB, TiB"},
-      {"9000000000 TiB",
-       "bytes need a smaller number, because the number is too large: '9000000000 TiB'",
-       "write for example '25 MiB'"},
+      {"9000000000 TiB", "the number is too large: '9000000000 TiB'", "write for example '25 MiB'"},
       {"12345678901234567890 B",
        "a number can have at most 19 digits on each side of the decimal point: "
        "'12345678901234567890 B'",

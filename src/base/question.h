@@ -12,7 +12,7 @@
 // Questions define the options of commands and the keys of requests to `stepcast serve`.
 namespace stepcast {
 
-// The variable for the value of a setting. Its initial value is the default.
+// The variable for the value of a setting. The variable's initial value is the default.
 using QuestionVariable = std::variant<bool*, int*, std::optional<int>*,
                                       std::optional<std::int64_t>*, std::optional<double>*,
                                       std::string*, std::vector<std::string>*, std::vector<int>*>;
@@ -58,7 +58,7 @@ struct QuestionSetting {
   }
 };
 
-// The settings of a question. Their variables must outlive this object.
+// The settings of a question. The variables of the settings must outlive this object.
 class Question {
  public:
   QuestionSetting& Flag(std::string name, bool* variable, std::string help = "") {

@@ -38,7 +38,7 @@ struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped before the end"; }
 };
 
-// During its lifetime, StopPoint checks the flag of this scope on this thread. Scopes may be
+// During the scope's lifetime, StopPoint checks the scope's flag on this thread. Scopes may be
 // nested; StopPoint checks only the innermost scope.
 class StopScope {
  public:

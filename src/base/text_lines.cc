@@ -81,7 +81,7 @@ std::string TemporaryName(const std::string& target) {
 bool SyncFolder(const std::string& folder) {
   const char* const name = folder.empty() ? "." : folder.c_str();
   const int descriptor = ::open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return errno == EACCES;  // one may write to a folder that one may not list
+  if (descriptor < 0) return errno == EACCES;  // a folder may be writable but not readable
   const bool done = ::fsync(descriptor) == 0 || errno == EINVAL;
   const int error = errno;
   ::close(descriptor);
@@ -98,7 +98,7 @@ SignalsHeldBack::SignalsHeldBack() {
   ++held_here;
   ++holders;
   if (held_here > 1 || !stopping) return;
-  // The end began between the two checks.
+  // LetFinish was called between the two checks.
   --holders;
   for (;;) ::pause();
 }

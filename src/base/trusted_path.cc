@@ -19,7 +19,7 @@ std::string Failure(const std::string& path, int error) {
   return fmt::format("cannot write '{}': {}", path, std::strerror(error));
 }
 
-// The descriptor of this process that a link stands for: 1 for /proc/self/fd/1.
+// The descriptor of this process that a link refers to: 1 for /proc/self/fd/1.
 std::optional<int> DescriptorOf(const fs::path& link) {
   std::error_code error;
   if (!fs::equivalent(link.parent_path(), "/proc/self/fd", error)) return std::nullopt;
@@ -30,7 +30,8 @@ std::optional<int> DescriptorOf(const fs::path& link) {
   return number;
 }
 
-// Whether all users may create entries in a folder but not remove those of others, as in /tmp.
+// Whether all users may create entries in a folder, but not remove other users' entries, as in
+// /tmp.
 bool IsSharedByAll(const fs::path& folder) {
   struct stat status = {};
   return ::stat(folder.empty() ? "." : folder.c_str(), &status) == 0 &&

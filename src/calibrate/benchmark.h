@@ -25,13 +25,13 @@ namespace stepcast::calibrate {
 // How samples are computed from the recorded times of operations.
 enum class Rule : std::uint8_t {
   // For consecutive operations of one stream: a sample is the time from the end of one operation to
-  // the end of the next, including gaps. The first operation is a warm-up. Operations that were
-  // issued after the end of the previous operation waited for the host; they are not samples,
-  // unless all operations waited.
+  // the end of the next, including gaps. The first operation is a warm-up. An operation that was
+  // issued after the end of the previous operation waited for the host, so it is not a sample. If
+  // all operations waited, all are samples.
   kPeriod,
-  // Each collective is one sample: the time from when the last member is ready to the end of the
-  // last part. Because clocks of ranks may differ, the sample is limited to the range of the times
-  // that single members measured.
+  // Each collective is one sample: the time from the last member's start to the last member's end.
+  // Because clocks of ranks may differ, the sample is limited to the range of the members' own
+  // durations.
   kCollective,
   // Each step is one sample: the host's time per operation, which is the slope of a robust line fit
   // to the issue times.
@@ -47,8 +47,7 @@ struct Probe {
 struct Benchmark {
   program::Program program;
   std::vector<Probe> probes;
-  // The disjoint groups, as global ranks, that run the operations concurrently. Only for
-  // kCollective.
+  // For kCollective: the disjoint groups, as global ranks, that run the operations concurrently.
   std::vector<std::vector<int>> groups;
 };
 
@@ -60,13 +59,13 @@ using Runner = std::function<runtime::Attempt<program::Timeline>(
 // Returns this rank's records of a benchmark as bytes, which are sent to rank 0.
 std::string PackRecords(const Benchmark& benchmark, const program::Timeline& timeline);
 
-// Returns the samples of each probe, in seconds, from the packed records of all ranks. A step waits
-// for the slowest rank, so rules for single ranks use the samples of the rank with the longest
+// Returns the samples of each probe, in seconds, from the packed records of all ranks. Because a
+// step waits for the slowest rank, kPeriod and kIssue use the samples of the rank with the longest
 // median. `steps` is the number of measured steps. Returns a Failure if records are missing.
 runtime::Attempt<std::vector<std::vector<double>>> SamplesOf(
     const Benchmark& benchmark, int steps, const std::vector<std::string>& packed);
 
-// The benchmark programs. All pass program/validator.h.
+// Functions that return benchmark programs, which are valid (program/validator.h).
 
 // Returns an m x n x k matrix multiplication. With kWeightGradient, the result is FP32.
 Kernel Product(DataType type, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -82,8 +81,8 @@ Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t heads, std::
 Benchmark KernelBenchmark(const std::vector<Kernel>& kernels, int repetitions);
 
 // Returns a benchmark of fused AdamW with one probe per element of `elements` (numbers of FP32
-// parameters). As after forward and backward, the memory of a size was not accessed recently: the
-// total memory is at least four times the device's `cache`.
+// parameters). As after forward and backward, the operands are not in the device's cache: all
+// operands together have at least four times the size `cache`.
 Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, Bytes cache,
                              int repetitions);
 // Returns the bytes that AdamW moves. It reads the parameter, the gradient and two moments, and
@@ -107,15 +106,16 @@ Benchmark LaunchBenchmark(const std::vector<int>& group);
 // compute stream waits for the collective. As in a training step, ranks start at slightly different
 // times.
 //
-// `group` is this rank's group in `groups`. Sizes are as in nccl-tests, in multiples of 4 x ranks
+// `groups` must include the group of `rank`. Sizes are as in nccl-tests, in multiples of 4 x ranks
 // bytes. Values are FP32, averaged, and never zero. send_recv is an exchange in which each rank
 // sends to the next rank, like pipeline stages.
 Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& sizes,
                               const std::vector<std::vector<int>>& groups, int rank);
 
 // Returns a benchmark that runs a kernel `kernels` times on one stream and, concurrently, a
-// collective `collectives` times on another stream. One number may be zero. The probes are the
-// kernel and the collective, in this order, without an absent operation.
+// collective `collectives` times on another stream. `kernels` or `collectives` may be zero. The
+// probes are the kernel and the collective, in this order; an operation that does not run has no
+// probe.
 Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kind, Bytes size,
                            int collectives, const std::vector<int>& group, int rank);
 

@@ -274,8 +274,8 @@ Attempt<void> MeasureBothWays(Campaign& campaign) {
   constexpr Bytes kSize = MiB(8);
   constexpr int kCopies = 10;
   const auto beside = campaign.session.Measure(
-      {"copies from host to device, at the same time as copies in the other direction",
-       "copies from device to host, at the same time as copies in the other direction"},
+      {"copies from host to device, concurrent with copies from device to host",
+       "copies from device to host, concurrent with copies from host to device"},
       campaign.effort.kernels, Time(), [&](const std::vector<std::size_t>& wanted) {
         return Reordered(TwoWayCopyBenchmark(kSize, kCopies), wanted);
       });

@@ -49,7 +49,7 @@ struct Options {
   // least a quarter of the total. Below 10 min, kernels are measured as with `quick`.
   Time time;
   std::vector<Part> parts;      // empty: all parts
-  std::vector<DataType> types;  // types of matrix multiplications and attention; empty: fp32, bf16
+  std::vector<DataType> types;  // for matrix multiplications and attention; empty: fp32, bf16
   // The layouts of matrix multiplications to measure. One layout is sufficient if the time does not
   // depend on the layout. fp8 is measured only in the forward layout.
   std::vector<ProductLayout> layouts = {ProductLayout::kForward};
@@ -61,15 +61,15 @@ struct Options {
   std::string name;              // name of the profile
   std::string gpu;               // the profile's GPU type; empty: unknown
   // The first entries of the provenance. `machine`: machine, driver and libraries. `run`: date,
-  // command and version. A stored state is used only if its `machine` entries are equal to these.
+  // command and version. A stored state is used only if `machine` has not changed.
   std::vector<std::pair<std::string, std::string>> machine;
   std::vector<std::pair<std::string, std::string>> run;
   std::string state;  // state of an interrupted calibration, on rank 0; empty: none
   Observer observer;
-  // Returns the current state of rank 0's device, or none if it is unknown. Null: unknown. Must be
-  // set on all ranks or on none.
+  // Returns the current state of rank 0's device, or none if the state is unknown. Must be null on
+  // all ranks or on no rank; null means unknown.
   std::function<std::optional<runtime::DeviceHealth>()> health;
-  // Returns the seconds since the calibration began, on rank 0. Null: use the clock.
+  // Returns the seconds since the calibration began, on rank 0. Null: reads the system clock.
   std::function<double()> elapsed;
 };
 
@@ -86,10 +86,10 @@ struct Outcome {
   calibration::Calibration profile;
   std::vector<Fitted> fits;
   std::vector<std::string> warnings;  // sentences without a period
-  // Why nothing was measured: the stored state is invalid or from another machine. Otherwise empty.
+  // If not empty: why nothing was measured. The stored state is invalid or from another machine.
   std::string refused;
-  // If not zero, nothing was measured because no group has this number of ranks. `groups_of` has
-  // the possible numbers.
+  // If not zero, nothing was measured because no group has this number of ranks. `groups_of`
+  // contains the possible numbers of ranks.
   int no_group_of = 0;
   std::vector<int> groups_of;
 };

@@ -23,8 +23,8 @@ struct Fitted;
 
 // Returns a time rounded to five significant digits, which is the precision of measurements.
 Time RoundedTime(double seconds);
-// Returns the factor by which a concurrent operation slows an operation, to three decimals. The
-// result is at least 1, because a lower measured value is noise.
+// Returns the factor by which an operation becomes slower beside another operation, to three
+// decimals. The result is at least 1, because a lower measured value is noise.
 double SlowDown(double beside, double alone);
 
 // Returns the medians of the results, adjusted so that times do not decrease with size.
@@ -68,7 +68,7 @@ struct Effort {
   Time longest_kernel;
   Time kernel_budget;  // per curve
   Time longest_collective;
-  std::int64_t largest_bytes;    // largest size of curves over bytes
+  std::int64_t largest_bytes;    // largest size of operations in bytes
   std::int64_t largest_product;  // largest m, n and k
 };
 
@@ -88,10 +88,10 @@ struct Campaign {
   std::vector<int> AllRanks() const;
   std::vector<DataType> Types() const;
 
-  // Returns the profile's section `kernels`. The first call creates it.
+  // Returns the profile's section `kernels`, which the first call creates.
   calibration::KernelCosts& kernels();
-  // Converts results by bytes to a curve of the profile. Also updates the residuals and fitted
-  // lines.
+  // Converts results by bytes to a curve of the profile. Also updates the profile's residuals and
+  // the fitted lines.
   calibration::Curve CurveOf(const std::string& part, const std::string& what,
                              const Results& results, Between between);
 

@@ -23,7 +23,7 @@ struct GroupShape {
 // Returns the group shapes to measure, given the node of each rank: all ranks, the ranks of each
 // node, and one rank of each node. For every divisor d of the number of ranks, also groups of d
 // neighbors, and groups of ranks that are d apart (shards and replicas of hybrid sharding). Each
-// pair of ranks and nodes occurs once. Groups of one rank are omitted.
+// combination of `ranks` and `nodes` occurs once. Groups of one rank are omitted.
 std::vector<GroupShape> ShapesOf(const std::vector<int>& node_of_rank);
 
 // Measures kernels for the profile. All ranks call these functions together.

@@ -21,11 +21,11 @@ struct MeasuredRun {
 struct Configuration {
   calibration::LearnedRun run;
   std::vector<std::size_t> members;  // indices of the measured runs
-  // The prediction from the other configurations. None if no other configuration is similar.
+  // The prediction from all other configurations. None if no other configuration is similar.
   std::optional<calibration::LearnedRuns::Estimate> left_out{};
 };
 
-// A setting and the forecast errors of its runs, compared to other runs.
+// The forecast errors of the runs with a setting, compared to the runs without the setting.
 struct SettingResidual {
   std::string setting;  // "precision: fp8", "gpus: 64 or more"
   std::size_t runs = 0;
@@ -34,14 +34,12 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // The corrections learned from all configurations that are similar to another one. With only one
-  // configuration, the corrections are learned from it. None if there are several configurations,
-  // but none are similar.
+  // The corrections learned from all configurations that are similar to another configuration, or
+  // from the only configuration. None if there are several configurations, but no two are similar.
   std::optional<calibration::LearnedRuns> learned{};
-  // Whether to use the corrections. With several configurations, corrections from the others must
-  // reduce the mean absolute error of a configuration by more than one standard error of this
-  // reduction. (For this rule, see L. Breiman et al. 1984, Classification and Regression Trees,
-  // section 3.4.)
+  // Whether to use the corrections. With several configurations, leave-one-out cross-validation
+  // must reduce the mean absolute error by more than one standard error of the reduction. (For this
+  // rule, see L. Breiman et al. 1984, Classification and Regression Trees, section 3.4.)
   bool useful = false;
   std::vector<SettingResidual> settings;  // sorted by significance, highest first
 };

@@ -38,8 +38,8 @@ struct NextSizes {
   bool briefly = false;             // time is short, so long operations are repeated less often
 };
 
-// Returns the minimum number of runs of an operation that takes `seconds`. It is at least `least`
-// for short operations.
+// Returns the minimum number of runs of an operation that takes `seconds`. For short operations,
+// the minimum is at least `least`.
 std::size_t LeastRuns(std::size_t least, double seconds, bool briefly);
 
 // Operations of at least this duration need no warm-up, because start-up is a small part of their
@@ -84,7 +84,7 @@ class MeasurementState {
 std::string SummaryText(const Summary& summary);
 std::optional<Summary> ParseSummary(std::string_view text);
 
-// Callbacks that only rank 0 calls.
+// Callbacks, which only rank 0 calls.
 struct Observer {
   // Receives the name of the current measurement, for a progress line.
   std::function<void(const std::string& what)> progress;

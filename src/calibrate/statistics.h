@@ -63,7 +63,7 @@ struct Repetition {
   std::size_t most = 200;
   double uncertainty = 0.01;  // target for the relative uncertainty of the median
   Time limit = Seconds(1);    // device time per point, except for `least` repetitions
-  // Time is short: a quarter of the limit, fewer repetitions of long operations.
+  // If true, the limit is reduced to a quarter, and long operations are repeated less often.
   bool briefly = false;
 };
 

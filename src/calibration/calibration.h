@@ -29,9 +29,9 @@
 namespace stepcast::calibration {
 
 // The fraction of the device's peak that matrix multiplications of one data type achieve. A
-// multiplication of `flops` takes (flops + half_flops) / (max_efficiency x peak). At half_flops, it
-// reaches half of max_efficiency, because the device is partly filled. The parameters are fitted by
-// a straight line to measured times. All zero: no data for this data type.
+// multiplication of `flops` takes (flops + half_flops) / (max_efficiency x peak). A multiplication
+// of half_flops reaches half of max_efficiency, because the device is partly filled. The parameters
+// are fitted by a straight line to measured times. All zero: no data for this data type.
 struct GemmEfficiency {
   double max_efficiency = 0;
   double half_flops = 0;
@@ -39,8 +39,8 @@ struct GemmEfficiency {
 };
 
 // A tile shape of a library's matrix multiplications of one data type. The tiles of a
-// multiplication run in waves (cost/kernel_price.h). Fitted to measured multiplications. Replaces
-// GemmEfficiency.
+// multiplication run in waves (cost/kernel_price.h). The efficiencies are fitted to measured
+// multiplications, and replace GemmEfficiency.
 struct GemmTile {
   std::int64_t m = 0, n = 0;  // part of the result per thread block, in either orientation
   double efficiency = 0;      // fraction of a multiprocessor's peak, for infinite k
@@ -51,7 +51,7 @@ struct GemmTiling {
   double fill = 0;      // time to fill the pipeline and store a tile, in units of k
   double add_fill = 0;  // additional `fill` if tiles are added to FP32 values
   // The cost of idle multiprocessors in the last of several waves, as a fraction of a wave's time.
-  // 1: the last wave takes as long as a full wave. Below 1: kernels divide the last tiles over k,
+  // 1: the last wave takes as long as a full wave. Below 1: kernels divide the last tiles along k,
   // or the last tiles run faster because fewer tiles share memory bandwidth and power.
   double last_wave = 1;
   // The throughput of one kernel for the GEMMs of all experts (Kernel::grouped), divided by the
@@ -60,9 +60,9 @@ struct GemmTiling {
   // How well tiles hide memory traffic: the exponent p of (arithmetic^p + traffic^p)^(1/p). 1: the
   // times add up. Zero: the shorter time is hidden completely.
   double overlap = 0;
-  // The memory traffic of the sum over parts of k, divided by the traffic of writing the FP32 parts
-  // and reading them again. Below 1 if thread blocks add the parts in the cache. A large value
-  // means that the library does not divide k.
+  // Split-K: the memory traffic of adding the partial sums, divided by the traffic of writing and
+  // reading each FP32 partial sum once. Below 1 if thread blocks add partial sums in the cache. A
+  // large value means that the library does not use split-K.
   double split = 1;
   Time start;  // device time per multiplication without tiles; replaces start_latency
   bool empty() const { return tiles.empty(); }
@@ -91,15 +91,15 @@ struct PowerDraw {
 //
 //   max(flops + tail x longest, longest) (1 + half_length / n) / (efficiency x peak)
 //
-// At the sequence length half_length, half of the best rate is reached. half_length represents the
-// fixed cost of each block of queries: half-masked tiles on the diagonal, first loads and last
-// stores.
+// Sequences of length half_length reach half of the best rate. half_length represents the fixed
+// cost of each block of queries: half-masked tiles on the diagonal, first loads and last stores.
 //
 // A thread block computes `rows` queries of one head (backward: keys) on one multiprocessor. The
 // kernel takes at least as long as its longest block, whose queries attend to all keys. `longest`
-// is the work of all multiprocessors in that time. The device is not full while the last blocks
-// run: for `tail` of the longest block's time, or for all of it if blocks run in any order (Graham
-// 1969, "Bounds on multiprocessing timing anomalies").
+// is the work that all multiprocessors can do in the time of the longest block. While the last
+// blocks run, the device is not full. This phase takes the fraction `tail` of the longest block's
+// time. If blocks run in any order, `tail` is 1 (Graham 1969, "Bounds on multiprocessing timing
+// anomalies").
 //
 // Heads of size 64 and 256 reach the fractions `head_64` and `head_256` of the rate. A sliding
 // window adds `forward_window_length` to half_length, because a block's keys have a second edge.
@@ -133,7 +133,8 @@ struct AttentionCurve {
   friend bool operator==(const AttentionCurve&, const AttentionCurve&) = default;
 };
 
-// Attention curves, sorted by head size, then by number of heads. Lengths may differ.
+// Attention curves, sorted by head size, then by number of heads. The curves may have different
+// sequence lengths.
 using AttentionSurface = std::vector<AttentionCurve>;
 
 // Measured times of m x n x k matrix multiplications of one data type, for every combination of the
@@ -153,7 +154,7 @@ struct GemmSurface {
 // fraction of the aligned rate. Depends on the cuBLAS release, and thus on the PyTorch release.
 // Used for attention without fused kernels.
 struct UnalignedBatches {
-  Version torch;                              // first release; {}: all earlier releases
+  Version torch;                              // first release with the rates; {}: any release
   std::array<double, kDataTypeCount> rate{};  // zero: as for single multiplications
   friend bool operator==(const UnalignedBatches&, const UnalignedBatches&) = default;
 };
@@ -167,7 +168,7 @@ struct KernelCosts {
   double attention_backward_efficiency = 0;
   double memory_efficiency = 0;  // fraction of the device memory bandwidth that kernels achieve
   // The fraction of memory_efficiency that kernels of eager PyTorch reach, by Access. Zero:
-  // unknown, treated as 1. Not used for measured kernels (memory_curve).
+  // unknown, treated as 1. Measured kernels (memory_curve) do not use the fraction.
   std::array<double, kAccessCount> traffic{};
   // The time per token of a thread block that sums 32 columns over tokens, limited by memory
   // latency. Zero: unknown; the time is then computed from memory bandwidth.
@@ -176,8 +177,8 @@ struct KernelCosts {
   // The rate of a matrix multiplication with operand rows aligned only to 2 bytes, as a fraction of
   // the full rate (cost/kernel_time.h). Zero: unknown, no loss.
   double gemm_unaligned = 0;
-  // The same fraction for rows aligned to 4 or 8 bytes. Zero: each halving of the alignment reduces
-  // the rate by the same factor.
+  // The rate for operand rows aligned to 4 or 8 bytes, as a fraction of the full rate. Zero: each
+  // halving of the alignment reduces the rate by the same factor.
   double gemm_unaligned_even = 0;
   // The rate of a matrix multiplication with result rows aligned only to 2 bytes, as a fraction of
   // the full rate. Zero: no loss.
@@ -199,8 +200,8 @@ struct KernelCosts {
   Time collective_launch;  // host time to issue one collective
 
   // Surfaces of measured matrix multiplications, by DataType.
-  std::array<GemmSurface, kDataTypeCount> gemm_surface;                 // of the forward layout
-  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;  // of input gradients
+  std::array<GemmSurface, kDataTypeCount> gemm_surface;                 // for the forward layout
+  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;  // for input gradients
   // Weight gradients have FP32 results.
   std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;
   std::array<AttentionSurface, kDataTypeCount> attention_forward_surface;
@@ -218,7 +219,7 @@ struct KernelCosts {
 struct CopyCurves {
   Curve host_to_device, device_to_host, device_to_device;
   // The factor by which copies slow down while the opposite direction between host and device is
-  // busy. Zero: not measured. For information only; not simulated.
+  // busy. Zero: not measured. The simulator does not use the factor.
   double both_ways = 0;
   friend bool operator==(const CopyCurves&, const CopyCurves&) = default;
 };
@@ -230,7 +231,7 @@ struct LinkCosts {
   double pcie_efficiency = 0;
   double network_efficiency = 0;
   Time ring_base, tree_base;                              // time once per collective
-  Time ring_nvlink_hop, ring_pcie_hop, ring_network_hop;  // time per step over a hop of this kind
+  Time ring_nvlink_hop, ring_pcie_hop, ring_network_hop;  // time per step over a hop
   Time tree_nvlink_hop, tree_pcie_hop, tree_network_hop;
   // The standard deviation of a collective's time among calls and groups, divided by the mean
   // (cost/jitter.h).
@@ -283,8 +284,8 @@ struct Residual {
 };
 
 // Host time per kernel in addition to the launch, by framework, on the reference host
-// (calibration/hosts). It does not depend on the GPU, so profiles share it. NodeType::host_speed
-// scales it.
+// (calibration/hosts). All profiles share these costs, which do not depend on the GPU.
+// NodeType::host_speed scales the costs.
 struct FrameworkCosts {
   std::string name;
   std::string host;  // description of the reference host
@@ -295,8 +296,7 @@ struct FrameworkCosts {
 Time OnHost(Time time, double speed);
 Dispatch OnHost(const Dispatch& dispatch, double speed);
 
-// The kernel costs from a PyTorch release on, including values that are equal to the previous
-// release's.
+// The kernel costs since a PyTorch release, including values that did not change in this release.
 struct KernelRelease {
   Version torch;
   KernelCosts costs;
@@ -308,37 +308,38 @@ struct Calibration {
   std::string name;
   // The GPU types for which the values are valid (topology::Gpu::name). Empty: not stated.
   std::vector<std::string> gpus;
-  Location location;                                            // of the file, for messages
+  Location location;                                            // the profile's file, for messages
   std::vector<std::pair<std::string, std::string>> provenance;  // as in the file; not empty
   std::optional<KernelCosts> kernels;          // for releases before `kernel_releases`
   std::vector<KernelRelease> kernel_releases;  // sorted by release, ascending
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;
   std::vector<CollectiveTable> collectives;
-  // The published curves for this GPU type, most trusted first. `collective_law` is the model for
-  // other cases.
+  // The published curves for this GPU type, most trusted first. Collectives without a curve use
+  // `collective_law`.
   std::vector<std::shared_ptr<const CurveFile>> curves;
   std::optional<CollectiveLaw> collective_law;
   CopyCurves copies;
   std::vector<Interference> interference;
   std::vector<Residual> residuals;
-  // Host costs like FrameworkCosts, but measured on this machine. They are not scaled, and have
-  // priority over `frameworks`.
+  // Host costs like FrameworkCosts, but measured on this machine. These costs are not scaled, and
+  // have priority over `frameworks`.
   std::map<std::string, Dispatch, std::less<>> dispatch;
   std::shared_ptr<const FrameworkCosts> frameworks;  // null: unknown costs
   // Corrections learned from measured runs (learned_runs.h). Null: no corrections.
   std::shared_ptr<const LearnedRuns> runs;
 
-  // Returns whether the values may be valid for the GPU type `gpu`: `gpus` contains it or is empty.
+  // Returns whether the values may be valid for the GPU type `gpu`: `gpus` contains `gpu` or is
+  // empty.
   bool MayHoldFor(std::string_view gpu) const;
-  // Returns the costs of the newest release that is not newer than `torch`. Requires `kernels`.
+  // Returns the costs of the newest release up to `torch`. Requires `kernels`.
   const KernelCosts& KernelsOf(Version torch) const;
 };
 
 // Fills missing values of the measured `kernels` from `defaults`: the efficiencies of attention, of
-// memory, and of matrix multiplications for types without a surface. Returns the filled keys. Start
-// and launch times are not filled, except the launch time of collectives if only one rank was
-// measured.
+// memory, and of matrix multiplications for types without a surface. Returns the keys of the filled
+// values. Start and launch times are not filled, except the launch time of collectives if only one
+// rank was measured.
 std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kernels);
 
 }  // namespace stepcast::calibration

@@ -17,8 +17,8 @@
 
 namespace stepcast::calibration {
 
-// How a collective's data are sent: by NCCL protocol, or through an NVLink switch. The overheads
-// differ.
+// How a collective's data are sent, which determines the overhead: by NCCL protocol, or through an
+// NVLink switch.
 enum class WireClass : std::uint8_t { kLl, kLl128, kSimple, kSwitch };
 inline constexpr std::array kWireClasses = {WireClass::kLl, WireClass::kLl128, WireClass::kSimple,
                                             WireClass::kSwitch};
@@ -27,8 +27,8 @@ constexpr std::string_view Name(WireClass wire) {  // the names in files
   return kNames[static_cast<std::size_t>(wire)];
 }
 
-// Computes the time of a collective from the latency and transfer time of NCCL's tuner, which is
-// too short for messages below about 64 MiB. With x bytes per channel:
+// Computes the time of a collective from the latency and transfer time of NCCL's tuner. The tuner's
+// times are too short for messages below about 64 MiB. With x bytes per channel:
 //
 //   time = launch + latency (1 + stretch x / (x + half)) + transfer / efficiency
 //

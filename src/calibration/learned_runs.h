@@ -17,19 +17,19 @@
 //   near^2 exp(-d / 2) + wide^2 exp(-d / 32)
 //
 // The first term makes the errors of similar runs nearly equal, and the second term correlates the
-// errors of less similar runs weakly. The constants are not fitted to the given runs, because
-// fitted constants are worse for runs that differ from all measured runs.
+// errors of less similar runs weakly. The constants are not fitted to the measured runs. Fitted
+// constants are worse for runs that differ from all measured runs.
 namespace stepcast::calibration {
 
 // Standard deviations of log(measured / forecast). Forecasts have errors of about 5 % (`stepcast
-// validate published`). Dissimilar runs have a fifth of the error variance in common. Repetitions
-// differ by 1 %.
+// validate published`). The errors of dissimilar runs share a fifth of their variance. Repeated
+// runs differ by 1 %.
 inline constexpr double kNearDeviation = 0.045;
 inline constexpr double kWideDeviation = 0.022;
 inline constexpr double kRepeatDeviation = 0.01;
 
-// The minimum likeness at which one run corrects the forecast of another run. Runs have this
-// likeness if one numeric setting differs by a factor of 2^5.5, or if eight other settings
+// The minimum likeness at which one run corrects the forecast of another run. Two runs have the
+// minimum likeness if one numeric setting differs by a factor of 2^5.5, or if eight other settings
 // (RunKind) differ.
 inline constexpr double kLeastLikeness = 0.15;
 
@@ -53,7 +53,7 @@ class LearnedRuns {
 
   struct Estimate {
     double log_ratio = 0;  // estimate of log(measured / forecast)
-    double deviation = 0;  // standard deviation of one measurement from log_ratio
+    double deviation = 0;  // standard deviation of one measurement around log_ratio
     double known = 0;      // 0: no similar run; 1: as certain as a repeated run
   };
   // Returns the estimate for a run with these settings. Without a similar run, the estimate is zero

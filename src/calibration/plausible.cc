@@ -107,8 +107,8 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     if (!(tiling.split >= 0 && tiling.split <= kLargestSplit)) {
       checker.Add(field + ".split",
                   fmt::format("must be between 0 and {}: {}", kLargestSplit, tiling.split),
-                  "write the memory traffic of summing the FP32 parts, divided by the memory "
-                  "traffic of storing and reading each part once");
+                  "write the memory traffic of adding split-K partial sums, divided by the traffic "
+                  "of writing and reading each FP32 partial sum once");
     }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
@@ -203,17 +203,17 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
         power.products <= kMostWatts && power.memory <= kMostWatts &&
         *std::max_element(power.of_type.begin(), power.of_type.end()) <= kMostWatts)) {
     checker.Add("kernels.power",
-                fmt::format("each power must be between 0 and {} W: the power at rest is {} W, "
+                fmt::format("each power must be between 0 and {} W: the idle power is {} W, "
                             "matrix multiplications add {} W, and memory traffic needs {} W",
                             kMostWatts, power.idle, power.products, power.memory),
                 "check the unit");
   }
   if (power.memory != 0 && power.memory < power.idle) {
     checker.Add("kernels.power.memory_watts",
-                fmt::format("the power during memory traffic, {} W, is less than the power at "
-                            "rest, {} W",
+                fmt::format("the power during memory traffic, {} W, is less than the idle power, "
+                            "{} W",
                             power.memory, power.idle),
-                "write the total power of the device, including the power at rest");
+                "write the total power of the device, including the idle power");
   }
 }
 

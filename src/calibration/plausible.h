@@ -20,9 +20,9 @@ struct Fault {
 //     most 100 ms. A longer time probably has a wrong unit.
 //   - Memory sizes are not negative and below 1 TiB.
 //   - In tables and curves, sizes are positive and strictly ascending, and times are positive.
-// Because measurements vary, a time may be as low as 80 % of the longest time at smaller sizes.
-//   - A table has at least two ranks, at least one node, and at most one node per rank. It has at
-//     least one point. Quantiles, if present, are one ascending pair per point.
+//     Because measurements vary, a time may be as low as 80 % of the longest time at smaller sizes.
+//   - A table has at least two ranks, one node and one point, and at most one node per rank.
+//     Quantiles, if present, are one ascending pair per point.
 //   - Sizes and times of a surface are positive.
 //   - Slowdowns are between 0.5 and 1000.
 //   - No two tables have the same collective, ranks and nodes.

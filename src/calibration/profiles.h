@@ -16,7 +16,7 @@ namespace stepcast::calibration {
 // Finds the measured table for a group.
 
 // Returns the table with exactly this key, or null. Tables of other group shapes are not used,
-// because they are not reliable.
+// because they do not predict the group's times reliably.
 const CollectiveTable* FindTable(const std::vector<CollectiveTable>& tables,
                                  CollectiveKind collective, int ranks, int nodes);
 
@@ -29,7 +29,7 @@ const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>
 // Derives a table for `ranks` ranks from the table with the most similar number of ranks, for a
 // flat cluster without link. The part of each time that grows with bytes is scaled by the bytes
 // that a ring sends; the rest is scaled by the number of steps of a ring. Returns none for
-// exchanges, broadcast and reduce, or without a table.
+// exchanges, broadcast and reduce, and if there is no table.
 std::optional<CollectiveTable> TableFromOtherRanks(const std::vector<CollectiveTable>& tables,
                                                    CollectiveKind collective, int ranks);
 
@@ -56,7 +56,7 @@ struct DeviceSheet {
 //   - attention faster than the peak of its data type;
 //   - launches, or the shortest kernel, that take no time, if a host launches kernels.
 //
-// Matrix multiplications are not checked here, because cost::Price compares them with the peak
+// Does not check matrix multiplications, which cost::Price compares with the peak
 // (cost.faster-than-device).
 std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& sheet);
 
@@ -76,9 +76,9 @@ struct StandIn {
 // if the device has no compute capability (0). None if no shipped profile is suitable.
 std::optional<StandIn> StandInOf(std::string_view gpu, int compute_capability);
 
-// Returns a copy of `profile` for the GPU type `gpu` with the 16-bit peak `peak`. Adds `gpu` to its
-// GPU types, multiplies its residuals by kStandInResiduals, and scales its power draw with the
-// peak.
+// Returns a copy of `profile` for the GPU type `gpu` with the 16-bit peak `peak`. In the copy,
+// `gpu` is added to the GPU types, residuals are multiplied by kStandInResiduals, and the power
+// draw is scaled with the peak.
 Calibration AsStandIn(const Calibration& profile, const StandIn& stand_in, std::string_view gpu,
                       FlopRate peak);
 

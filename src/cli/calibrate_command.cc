@@ -164,7 +164,8 @@ Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
   if (measured.from > Bytes() && measured.to > Bytes() && measured.from > measured.to) {
     faults.push_back({"command.bad-quantity",
                       {"--to", 0, 0},
-                      fmt::format("--to must be at least --from: {}", Quoted(options.to)),
+                      fmt::format("the value of --to is smaller than the value of --from: {}",
+                                  Quoted(options.to)),
                       ""});
   }
   const auto timeout = ReadTimeout(options.timeout);

@@ -293,16 +293,17 @@ Diagnostics ReadTyped(std::size_t at, TypedLine& line,
   return line.help || line.version ? Diagnostics() : missing;
 }
 
-// What is wrong with a value, as the rest of a sentence that starts with the option. Replaces a
-// word by its usual spelling. `hint` may stay empty.
-std::string Complaint(const QuestionSetting& setting, std::string& value, std::string& hint) {
+// Returns what is wrong with a value of the option `name`, or an empty string. Replaces a word by
+// its usual spelling. `hint` may stay empty.
+std::string Complaint(const QuestionSetting& setting, std::string_view name, std::string& value,
+                      std::string& hint) {
   double number = 0;
   const bool is_number = ReadNumber(value, number) && number >= 0;
   if (setting.not_negative && !is_number) {
-    return fmt::format("needs a number of at least 0, not {}", Quoted(value));
+    return fmt::format("{} needs a number of at least 0, not {}", name, Quoted(value));
   }
   if (setting.probability && !(is_number && number <= 1)) {
-    return fmt::format("needs a number from 0 to 1, not {}", Quoted(value));
+    return fmt::format("{} needs a number from 0 to 1, not {}", name, Quoted(value));
   }
   if (!setting.words.empty()) {
     if (std::string word = AllowedWord(value, setting.words); !word.empty()) {
@@ -311,12 +312,13 @@ std::string Complaint(const QuestionSetting& setting, std::string& value, std::s
     }
     const std::string_view near = NearestWord(value, {setting.words.begin(), setting.words.end()});
     if (!near.empty()) hint = fmt::format("did you mean '{}'?", near);
-    return fmt::format("must be one of {}: {}", fmt::join(setting.words, ", "), Quoted(value));
+    return fmt::format("{} must be one of {}: {}", name, fmt::join(setting.words, ", "),
+                       Quoted(value));
   }
   int whole = 0;
   if (setting.range && !(ReadNumber(value, whole) && whole >= setting.range->first &&
                          whole <= setting.range->second)) {
-    return fmt::format("needs an integer from {} to {}, not {}", setting.range->first,
+    return fmt::format("{} needs an integer from {} to {}, not {}", name, setting.range->first,
                        setting.range->second, Quoted(value));
   }
   return "";
@@ -375,11 +377,11 @@ std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page)
     }
     for (std::string& value : given.values) {
       std::string hint;
-      const std::string complaint = Complaint(setting, value, hint);
+      std::string complaint = Complaint(setting, name, value, hint);
       if (complaint.empty()) continue;
       const bool number = !setting.argument() && setting.words.empty();
       if (hint.empty()) hint = number ? example("1") : line.SeeHelp();
-      return WrongUse(fmt::format("{} {}", name, complaint), std::move(hint));
+      return WrongUse(std::move(complaint), std::move(hint));
     }
     if (given.times > 1 && !IsFlag(setting) && !TakesSeveral(setting)) {
       return WrongUse(fmt::format("the command line contains {} {} times", name, given.times),

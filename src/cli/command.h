@@ -20,7 +20,7 @@ struct Command {
 };
 
 // Returns a command with an `Options` object. `describe` adds the options to the command's
-// question, and `run` runs the command with their values.
+// Question, and `run` runs the command with their values.
 template <typename Options, typename Describe, typename Run>
 Command MakeCommand(std::string name, const Describe& describe, const Run& run) {
   const auto options = std::make_shared<Options>();
@@ -47,7 +47,7 @@ class Program {
 
   struct Parsed {
     const Command* command = nullptr;  // the requested command; null: do not run a command
-    // The outcome if `command` is null: a help page, the version, or the mistakes in the words.
+    // The outcome if `command` is null: a help page, the version, or mistakes in the command line.
     Outcome outcome{};
   };
   // Parses the words of a command line, without the program's name. Writes the values of options to

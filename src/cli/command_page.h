@@ -15,7 +15,7 @@ struct OptionPage {
   bool argument = false;              // true: a positional argument
   std::string type{};                 // type of the value, "KEY=VALUE"; empty: no value
   std::vector<std::string> words{};   // the allowed values; empty: any value
-  std::vector<std::string> offers{};  // suggestions of completion; others are allowed
+  std::vector<std::string> offers{};  // completion suggests these; other values are allowed
   std::string help{};
 };
 
@@ -28,7 +28,7 @@ struct CommandPage {
 };
 
 // Returns TEXT of the line "NAME: TEXT" below a heading of help.txt or words.txt. Indented lines
-// continue the text. Empty if there is no line for `name`.
+// continue the text. Returns an empty string if there is no line for `name`.
 std::string HelpEntry(std::string_view heading, std::string_view name);
 
 // Returns the first sentence of a text on one line, without the final period or colon.

@@ -10,7 +10,7 @@
 #include "src/cli/hardware_request.h"
 #include "src/cli/outcome.h"
 
-// Each function returns one command. command_line.cc lists them in the order of the overview.
+// Each function returns one command. command_line.cc lists the commands in the overview's order.
 namespace stepcast::cli {
 
 Command InitCommand();
@@ -46,8 +46,8 @@ Command CompletionCommand();
 // program's page first.
 Command ManualCommand(std::function<std::vector<CommandPage>()> pages);
 
-// Returns a command's help page as a manual page for man(1), in section 1 and the macros of man(7).
-// `pages` are the help pages of all commands, the program's page first.
+// Returns a command's help page as a manual page for man(1), in section 1, with the macros of
+// man(7). `pages` are the help pages of all commands, the program's page first.
 std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& pages,
                        const std::string& version);
 

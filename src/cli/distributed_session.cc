@@ -64,9 +64,9 @@ Result<std::chrono::milliseconds> ReadTimeout(const std::string& text) {
   }
   if (*time < Milliseconds(100)) {
     return tl::unexpected(Diagnostics{WrongOption(
-        "command.bad-quantity", "--timeout", fmt::format("must be at least 100 ms: '{}'", text),
-        "write a time that is longer than every operation: the run ends if an operation takes "
-        "longer than this time")});
+        "command.bad-quantity", "--timeout",
+        fmt::format("the time must be at least 100 ms: '{}'", text),
+        "write a longer time: the run ends if any operation takes longer than this time")});
   }
   return std::chrono::milliseconds(time->picoseconds() / 1'000'000'000);
 }

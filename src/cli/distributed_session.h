@@ -71,7 +71,7 @@ class DistributedSession {
 
   std::unique_ptr<runtime::Job> job_;
   std::vector<program::Program> programs_;
-  std::unique_ptr<runtime::Watch> watch_;  // last member, so it ends before the others
+  std::unique_ptr<runtime::Watch> watch_;  // last member, so that the watch is destroyed first
 };
 
 // Connects the launched ranks, starts a watch over them and runs `work`. All ranks then exit with

@@ -283,10 +283,11 @@ Outcome Collective(const CollectiveOptions& options) {
   const auto from = ReadSize("--from", options.from, faults);
   const auto to = ReadSize("--to", options.to, faults);
   if (from && to && *from > *to) {
-    faults.push_back({"command.wrong-use",
-                      {"--to " + options.to, 0, 0},
-                      "the last size is smaller than the first size: " + Quoted(options.to),
-                      "the first size is --from " + FormatBytes(*from)});
+    faults.push_back(
+        {"command.wrong-use",
+         {"--to " + options.to, 0, 0},
+         "the value of --to is smaller than the value of --from: " + Quoted(options.to),
+         "write at least the value of --from: " + FormatBytes(*from)});
   }
   scenario::InputCache cache;
   std::vector<std::string> set = options.set;
@@ -545,8 +546,9 @@ Command CompareCommand() {
 
 Command ExplainCommand() {
   return MakeCommand<ExplainOptions>("explain", DescribeExplain, [](ExplainOptions& options) {
-    const WorkNotice notice("simulating a step with the given and with faster resources: " +
-                            Named(options.files));
+    const WorkNotice notice(
+        "simulating a step with unchanged resources and with faster resources: " +
+        Named(options.files));
     return RunOn(options.files, options.scenario, options.set, [&] { return Explain(options); });
   });
 }

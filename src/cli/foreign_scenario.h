@@ -33,8 +33,8 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
 report::CommandWords CommandOn(const char* command, const ScenarioFiles& files,
                                const std::vector<std::string>& set);
 
-// Returns the name of a loaded scenario for output: its path, or its title if it was converted from
-// files of other programs.
+// Returns the name of a loaded scenario for output: the path, or the title of a scenario that was
+// converted from files of other programs.
 std::string TitleOf(const std::string& scenario);
 
 // Returns the notes of an import as lines "note: ..." for stderr, followed by the omitted settings.

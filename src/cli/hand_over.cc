@@ -85,13 +85,13 @@ std::string Backends() {
   const fs::path folder = OwnFolder();
   const std::string program = (folder / kProgram).string();
   if (!Runs(program))
-    return fmt::format("none, because the program {} is not in the folder {}", kProgram,
+    return fmt::format("unavailable, because the program {} is not in the folder {}", kProgram,
                        folder.string());
   const std::string version = OutputOf(program, {"--version"});
   constexpr std::string_view kLine = "\nbackends ";
   const std::size_t line = version.find(kLine);
   if (line == std::string::npos) {
-    return fmt::format("none, because {} cannot start; run this program to see the reason",
+    return fmt::format("unavailable, because {} cannot start; run this program to see the reason",
                        program);
   }
   const std::size_t begin = line + kLine.size();

@@ -14,9 +14,9 @@ namespace stepcast::cli {
 // process. Only rank 0 writes the profile and prints output.
 Outcome Calibrate(const CalibrateOptions& options);
 
-// Runs the command on all cores. If mpirun (or srun with PMI) started several ranks, the cores of
-// all ranks are used; otherwise, threads of this process. If a rank dies, hangs or fails, all ranks
-// end with a message that contains the failed rank (runtime/watch.h).
+// Runs the command on all cores. If mpirun (or srun with PMI) started several ranks, the ranks
+// share the work. Otherwise, threads of this process share the work. If a rank dies, hangs or
+// fails, all ranks end with a message that contains the failed rank (runtime/watch.h).
 Outcome RunDistributed(const WorkCommand& command);
 
 Outcome Execute(const ExecuteOptions& options);
@@ -25,7 +25,7 @@ Outcome Execute(const ExecuteOptions& options);
 // by more than `within`.
 Outcome Validate(const ValidateOptions& options);
 
-// The functions in which `execute` and `validate` differ. RunOnHardware calls them.
+// The functions in which `execute` and `validate` differ. RunOnHardware calls these functions.
 
 struct HardwareReport {
   // Called on rank 0 before the step program runs. Returns an outcome to end the command.

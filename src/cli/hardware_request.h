@@ -56,7 +56,7 @@ struct CalibrateOptions {
   std::string gpu;                       // GPU type; empty: type of the backend's device
   std::string output;                    // file name; empty: <host>.yaml
   std::string resume;                    // name of the state file; empty: none
-  int ranks = 0;                         // threads without a launcher; 0: one rank per core
+  int ranks = 0;                         // number of ranks without a launcher; 0: one per core
   std::string timeout = "120 s";
   bool json = false;
   std::string command;  // the complete command line, for the provenance

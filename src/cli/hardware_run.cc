@@ -241,7 +241,7 @@ program::Program LowerFor(const Setting& setting, int rank) {
       lowering::LowerRank(KindOf(setting, rank), {.rank = rank, .data_flow = true});
   SlowDown(setting.scenario.slow_devices, rank, program);
   STEPCAST_CHECK(program::Validate(program).empty(),
-                 "a step program must have neither races nor leaks of memory");
+                 "a step program must have neither data races nor memory leaks");
   return program;
 }
 

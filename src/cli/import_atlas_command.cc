@@ -102,7 +102,7 @@ class Import {
       const double watts = validate::FitWatts(rows, gpu_, new_, type);
       (type == DataType::kBf16 ? new_.power.products
                                : new_.power.of_type[static_cast<std::size_t>(type)]) = watts;
-      Report(fmt::format("power of GEMMs in {} at the power limit", Name(type)), rows, std::nullopt,
+      Report(fmt::format("power of {} GEMMs at the power limit", Name(type)), rows, std::nullopt,
              gpu_.power_limit);
     }
   }
@@ -149,11 +149,10 @@ class Import {
     if (tables.products.contains(DataType::kBf16)) Take(DataType::kFp16, rates.costs);
     if (!tables.sustained.empty()) rates.costs.power = new_.power;
     if (!tables.attention.empty()) rates.costs.attention[flash - 1U] = new_.attention[flash - 1U];
+    rates.comments.emplace_back("Written by 'stepcast calibrate import atlas'.");
     rates.comments.emplace_back(
-        "Written by 'stepcast calibrate import atlas'. Mean error of forecasts in percent, and "
-        "bias in parentheses,");
-    rates.comments.emplace_back(
-        "for all rows; and after 'half', for the rows that are not in the fit:");
+        "Mean error of forecasts in percent, with the bias in parentheses. "
+        "half: mean error for rows that are not in the fit.");
     for (const Line& line : lines_) {
       rates.comments.push_back(fmt::format("  {}: {} ({:+.1f}) for {} rows; half: {}", line.what,
                                            report::PerCent(line.fitted.mean),

@@ -63,8 +63,8 @@ tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& op
       "runs.profiles", options.runs,
       fmt::format("the runs use several profiles ({}), but the command writes only one profile",
                   names),
-      "give --profile the profile from which the command starts; runs on the GPU of this profile "
-      "have the largest weight"));
+      "give --profile the profile to start from; runs on the GPU of this profile have the largest "
+      "weight"));
 }
 
 RunsReport Learn(const std::string& path, std::vector<validate::SimulatedRun> runs) {
@@ -99,9 +99,10 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   if (!runs) return WrongInput(runs.error());
   RunsReport report = Learn(options.runs, *std::move(runs));
   if (report.learned.empty()) {
-    return WrongInput("runs.none", options.runs,
-                      "no run can be used: every run is marked check or could not be simulated",
-                      "mark runs with 'split: fit', or remove the column 'split'");
+    return WrongInput(
+        "runs.none", options.runs,
+        "no run can be used: every run is marked 'split: check' or could not be simulated",
+        "mark runs with 'split: fit', or remove the column 'split'");
   }
   if (report.fit.configurations.size() > LearnedRuns::kMostRuns) {
     return WrongInput("runs.too-many", options.runs,

@@ -103,7 +103,8 @@ TEST_F(HandOverTest, SaysWhereToGetTheOtherProgram) {
   }
   EXPECT_THAT(
       RunCopy("--version").output,
-      HasSubstr("backends none, because the program stepcast-hardware is not in the folder"));
+      HasSubstr(
+          "backends unavailable, because the program stepcast-hardware is not in the folder"));
   // A forecast needs no second program.
   EXPECT_EQ(RunCopy("simulate " + Path("toy.yaml")).status, 0);
 }

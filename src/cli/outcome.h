@@ -34,12 +34,12 @@ struct Outcome {
   // Called with `status` after everything is printed. Returns the exit status of the process.
   // Several processes can synchronize in this function before they exit. May be null.
   std::function<ExitStatus(ExitStatus)> end{};
-  // The mistakes in `messages` if the status is kWrongInput.
+  // If the status is kWrongInput: the mistakes that `messages` reports.
   Diagnostics diagnostics{};
 };
 
 Outcome WrongInput(const Diagnostics& diagnostics);
-// Returns the outcome for a single mistake. `place` is a file or an option without a line number.
+// Returns the outcome for a single mistake. `place` names a file or an option.
 Outcome WrongInput(const char* code, std::string place, std::string message, std::string hint);
 
 // Returns a failure with the sentence `reason` (without a period).
@@ -66,11 +66,11 @@ class KeptNote {
   KeptNote& operator=(const KeptNote&) = delete;
 };
 
-// Prints a line on stderr, such as "120 of 400 combinations are saved in 'F'; the same command
-// continues from them". Prints nothing if no KeptNote exists. Safe in signal handlers.
+// Prints a line on stderr, such as "120 of 400 combinations are saved in 'F'; to continue, run the
+// same command again". Prints nothing if no KeptNote exists. Safe in signal handlers.
 void SayWhatIsKept();
 
-// Returns a line "WHAT: TEXT" for each text.
+// Returns a line "WHAT: TEXT" for each element of `texts`.
 inline std::string Lines(const char* what, const std::vector<std::string>& texts) {
   std::string lines;
   for (const std::string& text : texts) lines += std::string(what) + ": " + text + "\n";
@@ -90,8 +90,8 @@ struct WorkCommand {
   // Reads the input. Called first, on every rank. If the result is an outcome, the command ends and
   // rank 0 prints this outcome.
   std::function<std::optional<Outcome>()> prepare;
-  // Returns a text that is equal on all ranks if their work is equal (study/run_facts.h). Called
-  // next, on every rank, if there are several ranks.
+  // Returns a text that is equal on all ranks if their work is equal (study/run_facts.h). If there
+  // are several ranks, called after `prepare` on every rank.
   std::function<std::string()> fingerprint;
   // Processes one item.
   planner::Work work;

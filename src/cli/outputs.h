@@ -77,8 +77,8 @@ class OutputFolder {
   std::string path_;  // empty: no folder is requested
 };
 
-// The optional folder of --trace-dir. It contains one trace per rank ("rank-0.json", ...) for
-// Holistic Trace Analysis. Each file appears only when it is complete.
+// The optional folder of --trace-dir. The folder contains one trace per rank ("rank-0.json", ...)
+// for Holistic Trace Analysis. Each file appears only when it is complete.
 class TraceFolder {
  public:
   // Creates the folder if it is missing. Call this function before the work. Returns an outcome

@@ -35,12 +35,12 @@ class StopAtInterrupt {
   StopAtInterrupt& operator=(const StopAtInterrupt&) = delete;
 };
 
-// Returns whether the signal was handled as a request to stop. Call it from signal handlers.
+// Returns whether the signal was handled as a request to stop. For use in signal handlers.
 bool TakeInterrupt(int signal);
 
 // Returns the commands for the program stepcast. Each command runs stepcast-hardware, a program in
-// the same folder, with the same arguments. Sweeps and plan searches do so only if mpirun or srun
-// started several ranks. Errors: command.no-hardware.
+// the same folder, with the same arguments. Sweeps and plan searches run stepcast-hardware only if
+// mpirun or srun started several ranks. Errors: command.no-hardware.
 HardwareAccess HandedOver(std::vector<std::string> arguments);
 
 }  // namespace stepcast::cli

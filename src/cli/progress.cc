@@ -105,7 +105,7 @@ std::string SearchProgressText(const SearchProgress& progress, std::int64_t look
       left = static_cast<double>(progress.open);
       rate = static_cast<double>(looked_at) / passed.count();
     } else {
-      text += ", to find a first plan of each kind";
+      text += ", looking for a first plan in each group";
     }
   }
   std::optional<double> seconds = most;

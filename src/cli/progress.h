@@ -16,14 +16,14 @@ namespace stepcast::cli {
 // Returns a duration as text, such as "59 s", "12 min" or "3 h 20 min".
 std::string TimeLeft(double seconds);
 
-// Returns a text such as "1,234 of 20,000 combinations, 830/s, 23 s left". The rate excludes the
-// `known` combinations of `done`, which took no time. The text contains no rate if all combinations
-// are known.
+// Returns a text such as "1,234 of 20,000 combinations, 830/s, 23 s left". `done` includes `known`
+// combinations that took no time, which the rate excludes. The text contains no rate if all
+// combinations are known.
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed);
 
 // A progress line on stderr that is overwritten until the work is done. Only one thread at a time
-// may use it.
+// may use this object.
 class ProgressLine {
  public:
   // Returns whether stderr is a terminal. A progress line requires a terminal.
@@ -65,22 +65,22 @@ class WorkNotice {
 
 // Shows the progress of `plan`.
 
-// Returns the progress of a search as text. First phase: "12,345 of 60,000 families of plans
-// bounded, 3 s left". Second phase: "35 plans simulated, 1,204 may still be better, 40 s left".
-// `passed` is the time since the current phase began, `looked_at` the number of plans examined
-// since then, and `most` the time limit of the search in seconds.
+// Returns the progress of a search as text. First phase: "bounds computed for 12,345 of 60,000
+// families of plans, 3 s left". Second phase: "35 plans simulated, 1,204 plans may still be better,
+// 40 s left". `passed` is the time since the current phase began, `looked_at` the number of plans
+// examined since then, and `most` the time limit of the search in seconds.
 std::string SearchProgressText(const planner::SearchProgress& progress, std::int64_t looked_at,
                                std::chrono::duration<double> passed,
                                std::optional<double> most = std::nullopt);
 
-// Shows the progress of a search on stderr. On a terminal, it overwrites a line. Otherwise, it
-// prints complete lines after 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is 0. After a
-// minute, a search without a time limit prints how to stop with an answer. Only one thread at a
-// time may use it.
+// Shows the progress of a search on stderr. On a terminal, this object overwrites one line.
+// Otherwise, it prints complete lines after 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is
+// 0. After a minute, a search without a time limit prints how to stop with an answer. Only one
+// thread at a time may use this object.
 class SearchProgressLine {
  public:
-  // `within` is the time limit of the search in seconds. None: the search runs until its proof is
-  // complete.
+  // `within` is the time limit of the search in seconds. Without `within`, the search runs until
+  // its proof is complete.
   explicit SearchProgressLine(std::optional<double> within);
   SearchProgressLine(const SearchProgressLine&) = delete;
   SearchProgressLine& operator=(const SearchProgressLine&) = delete;

@@ -85,7 +85,7 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
     refuse(fmt::format("--micro-batch-group {}", *options.group),
            fmt::format("a group must have at least one micro-batch for each of the {} stages",
                        *options.stages),
-           "write a larger number of micro-batches, or omit --micro-batch-group");
+           "increase or omit --micro-batch-group");
   }
   if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
   const parallel::ScheduleShape shape{*options.stages, *options.micro_batches, chunks,

@@ -36,11 +36,11 @@ std::string OptionExample(const std::string& option, const CommandPage& command,
                           const std::string& otherwise);
 
 // Returns the integer that a text probably means: 8192 for "8k", 4096 for "4,096" and "4096.0". The
-// units k, m and g are powers of 1024. None for other texts.
+// units k, m and g are powers of 1024. Returns none for other texts.
 std::optional<std::string> WholeNumberMeant(std::string_view text);
 
 // Returns the allowed word that a text probably means: the text may differ in case, in hyphens
-// instead of underscores, or in singular and plural. Empty if no allowed word is similar.
+// instead of underscores, or in singular and plural. Returns "" if no allowed word is similar.
 std::string AllowedWord(std::string_view text, const std::vector<std::string>& allowed);
 
 }  // namespace stepcast::cli

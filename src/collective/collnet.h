@@ -6,9 +6,9 @@ namespace stepcast::collective {
 
 // CollNet all-reduce (direct), in which network switches reduce and broadcast (SHARP;
 // src/device/all_reduce.h of NVIDIA/nccl). Each GPU of a node is the head of one block of the data.
-// A head sums its block over the GPUs of its node and sends the sum to the switches. It then
-// receives the sum over all nodes and sends it to the GPUs of its node. Each node sends and
-// receives S over the network, for any number of nodes.
+// A head sums its block over the GPUs of its node and sends the sum to the switches. The head then
+// receives the sum over all nodes and sends this sum to the GPUs of its node. Each node sends and
+// receives S bytes over the network, for any number of nodes.
 //
 // With g ranks per node, rank m g + h is head h of node m. Participant ranks() is the tree of
 // switches. A rank has these lanes:

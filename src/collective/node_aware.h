@@ -5,9 +5,9 @@
 namespace stepcast::collective {
 
 // All-to-all along rails (NCCL's PXN, src/graph/paths.cc of NVIDIA/nccl). Data for local rank h of
-// another node are first sent over NVLink to local rank h of the sender's node. This rank sends the
-// data of its node as one message through its own NIC. With g ranks per node, messages between
-// nodes are g times longer and g times fewer, and remain on one rail.
+// another node are first sent over NVLink to local rank h of the sender's node. That rank then
+// sends the data of its complete node as one message through its own NIC. With g ranks per node,
+// messages between nodes are g times longer and g times fewer, and remain on one rail.
 //
 // With g ranks per node, rank m g + h is local rank h of node m. A rank has three lanes: send (to
 // its own node), forward (collects data for its rail and sends them to other nodes) and receive.

@@ -6,12 +6,13 @@ namespace stepcast::collective {
 
 // PAT, "parallel aggregated trees" (NCCL 2.23, src/include/collectives.h of NVIDIA/nccl), for one
 // rank per node. Every rank's block is sent along its own binomial tree. All trees run at the same
-// time, in ceil(log2 n) steps. All data from one rank to another in a step are a single message. A
-// rank sends as many bytes as in a ring, because every block reaches every other rank once.
+// time, in ceil(log2 n) steps. In each step, all data from one rank to another rank are a single
+// message. A rank sends as many bytes as in a ring, because every block reaches every other rank
+// once.
 //
 // All-gather: distances halve from step to step. At distance D, a rank sends to the rank D
-// positions later the blocks of the ranks 0, 2D, 4D, ... positions before the sender.
-// Reduce-scatter uses the same trees in reverse, and distances double.
+// positions later. The message has the blocks of the ranks 0, 2D, 4D, ... positions before the
+// sender. Reduce-scatter uses the same trees in reverse, and distances double.
 class Pat final : public StepList {
  public:
   struct Options {

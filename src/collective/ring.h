@@ -71,7 +71,7 @@ class Ring final : public StepList {
   std::uint32_t slices_;
   std::uint32_t steps_;        // steps per chunk: one more than the number of sends
   std::uint32_t first_;        // added to the position: 0, or n - 1 (-1 modulo n)
-  std::uint32_t last_reduce_;  // last step that adds
+  std::uint32_t last_reduce_;  // last step that adds received data
   std::uint32_t first_copy_;   // first step after which the chunk is final
   std::vector<Seat> seats_;    // indexed by worker
   std::vector<std::int32_t> orders_;

@@ -17,7 +17,7 @@ class Rounds {
         next_(static_cast<std::size_t>(list.workers())),
         round_(static_cast<std::size_t>(list.workers())) {}
 
-  // To be called once.
+  // Call this function once.
   std::vector<SentChunk> Run() {
     const int workers = list_.WorkerOf(0, list_.participants(), 0);  // of channel 0
     for (bool moved = true; moved;) {

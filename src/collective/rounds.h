@@ -12,7 +12,7 @@ struct SentChunk {
   int round = 0;
   int from = 0, to = 0;  // numbers of participants
   Chunk chunk;
-  bool reduce = false;  // whether the receiver adds the chunk to its own
+  bool reduce = false;  // whether the receiver adds the chunk to its own data
 };
 
 // Returns the messages of channel 0 in its first loop, if every message takes one round and a

@@ -62,7 +62,7 @@ class Partition {
   std::int64_t longer_parts_[2] = {0, 0};
 };
 
-// No rank or worker to receive from or send to.
+// A missing peer: no rank or worker to receive from or to send to.
 inline constexpr std::int32_t kNobody = -1;
 
 // Part `part` of `count` blocks: block, block + stride, block + 2 x stride, ..., modulo the number

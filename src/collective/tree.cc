@@ -53,7 +53,7 @@ std::array<Tree, 2> DoubleBinaryTree(int n) {
 std::array<Tree, 2> RootedDoubleBinaryTree(int n, int root) {
   STEPCAST_CHECK(root >= 0 && root < n, "the root is a rank");
   const Tree tree = AscendingTree(n);
-  // Number 0 stays the root; the other nodes move as in DoubleBinaryTree.
+  // Number 0 remains the root; the other nodes are shifted as in DoubleBinaryTree.
   const auto second = [n](int i) {
     if (i == 0) return 0;
     return n % 2 == 1 ? n - i : i % (n - 1) + 1;

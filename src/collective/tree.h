@@ -18,8 +18,8 @@ using Tree = std::vector<TreeNode>;
 // Returns two trees, each for half of the data. Almost every rank is an inner node in at most one
 // tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
 // reduction and scan"). The trees are the same as in NCCL (src/graph/trees.cc of NVIDIA/nccl):
-//   tree 0: the root is 0. Below it is a binary tree of 1 to n - 1 in ascending order, in which odd
-//     numbers are leaves.
+//   tree 0: the root is 0. Below the root is a binary tree of 1 to n - 1 in ascending order, in
+//     which odd numbers are leaves.
 //   tree 1: the mirror image of tree 0 for even n, or tree 0 shifted by one for odd n.
 // The depth is ceil(log2 n).
 std::array<Tree, 2> DoubleBinaryTree(int n);

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "fmt/format.h"
 #include "src/scenario/job_devices.h"
 #include "src/topology/cluster.h"
 
@@ -45,7 +44,7 @@ Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& 
   return {{.code = "cost.no-network",
            .location = scenario.slow_links.empty() ? scenario.cluster_location
                                                    : scenario.slow_links[slow].location,
-           .message = fmt::format("there are no links for collectives: {}", fault.message),
+           .message = fault.message,
            .hint = fault.hint}};
 }
 

@@ -50,8 +50,8 @@ double FlowShare(double busy, Bytes bytes, Time work);
 //   - message: every message is sent separately. A message of S bytes is modeled as a scatter of 2
 //     S over its two ranks, in which the root keeps half. Connections send at the fraction (links'
 //     work) / W of the rate that the links allow. If the collective's latency exceeds the latency
-//     of its messages, the collective starts later by the difference. If it is smaller, the
-//     messages are sent faster, but not faster than the links allow.
+//     of its messages, the collective starts later by the difference. If the latency is
+//     smaller, the messages are sent faster, but not faster than the links allow.
 // A group on nodes of several kinds has the highest price of these kinds (cost/prices.h). With
 // healthy links and without contention, both modes reproduce the price. In message mode, the start
 // and end of pipelines cause small differences.
@@ -73,9 +73,9 @@ Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& sc
 //
 // A coloring groups ranks, groups, messages and links that cannot be distinguished
 // (parallel/rank_classes.h). With max-min fair sharing, all flows of one color have the same rate.
-// It is therefore enough to simulate one flow and one link per color. The flow uses as much of this
-// link as all flows of its color use of one such link. Asymmetry (a slow link, an odd number of
-// nodes below a leaf, an additional GPU on a card) adds colors, up to one class per rank.
+// It is therefore enough to simulate one flow and one link per color. The simulated flow loads the
+// simulated link as much as all flows of its color load one link. Asymmetry (a slow link, an odd
+// number of nodes below a leaf, an additional GPU on a card) adds colors, up to one class per rank.
 //
 // Links that cannot be saturated slow no flow and are removed first. Flows that differ only in
 // removed links have one color. Loads that differ by less than 1e-9 are equal.
@@ -89,8 +89,8 @@ struct FlowClasses {
 };
 
 // Returns the classes for flow mode. `labels` maps each rank to an index in `kinds`; only programs
-// and prices of `kinds` are used. `layouts` are all group layouts of the programs. A group of
-// several kinds has their highest price. Errors: cost.no-network.
+// and prices of `kinds` are used. `layouts` are all group layouts of the programs. A group with
+// ranks of several kinds has the highest price of these kinds. Errors: cost.no-network.
 Result<FlowClasses> FlowClassesOf(const scenario::Scenario& scenario,
                                   std::span<const std::int64_t> labels,
                                   std::span<const RankClass> kinds,

@@ -33,10 +33,10 @@ struct TableTime {
 // calibration::Check.
 TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);
 
-// A lower bound for the time of an algorithm on the raw links of a group: N ranks on n nodes, k
-// ranks per node, and S bytes as in nccl-tests. The table has the bytes over the links inside a
-// node (per rank) and between nodes (per node). The last column is the number of links that a byte
-// crosses in sequence.
+// A lower bound for the time of an algorithm on the raw links of a group. The group has N ranks on
+// n nodes, with k ranks per node, and S bytes as in nccl-tests. The table has the bytes over the
+// links inside a node (per rank) and between nodes (per node). The last column is the number of
+// links that a byte crosses in sequence.
 //
 //  algorithm          inside, of S         between, of S     one after another
 //  ring all-reduce    2 (N - 1) / N        2 (N - 1) / N     2 (N - n) inside, 2 (n - 1) between
@@ -96,14 +96,15 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 // Reduce-scatter and all-gather have no tree algorithm and always run as rings.
 //
 // The double binary tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth
-// broadcast, reduction and scan") has two trees over the ranks, for half of the buffer each. A rank
-// is an inner node in at most one tree, and a leaf in the other tree. As an inner node, it receives
-// S/2 from each of two children and sends S/2 to its parent. As a leaf, it sends S/2 to its parent.
-// The reduction therefore sends S and receives S, and so does the broadcast of the result.
-// Pipelined over the depth of the trees, this is 2 S on a link and two traversals of the tree.
+// broadcast, reduction and scan") has two trees over the ranks. Each tree sends half of the buffer.
+// A rank is an inner node in at most one tree, and a leaf in the other tree. An inner node receives
+// S/2 from each of two children and sends S/2 to its parent. A leaf sends S/2 to its parent. The
+// reduction therefore sends S and receives S, and so does the broadcast of the result. If chunks
+// are pipelined over the depth of the trees, a link transfers 2 S, and the latency is two
+// traversals of the tree.
 //
-// Flat cluster: exactly these formulas, with depth = ceil(log2 N), the link's latency per step, and
-// the link's bandwidth B. The profile is not used.
+// Flat cluster: exactly the formulas of the table, with depth = ceil(log2 N), the link's latency
+// per step, and the link's bandwidth B. The profile is not used.
 //
 // Real topology with devices other than CUDA devices (for CUDA devices, see nccl_price.h): hop by
 // hop, like NCCL's Simple protocol (NVIDIA/nccl 2.30.7, src/graph/tuning.cc), with the profile's
@@ -149,13 +150,13 @@ double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 //   exchanges, which do not use the ring: FastestExchangeTimes
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
-// Returns a lower bound for measured times. On a flat cluster and for exchanges, it is
-// BandwidthBound. On a real topology, switches may reduce and copy. The bound is then the time of
-// the data that each rank, or each of several nodes, must send over raw bandwidth: (N - 1) / N x S
+// Returns a lower bound for measured times. On a flat cluster and for exchanges, the bound is
+// BandwidthBound. On a real topology, switches may reduce and copy. The bound is then the time at
+// raw bandwidth for the data that each rank, or each of several nodes, must send: (N - 1) / N x S
 // or (n - 1) / n x S, or S for broadcast and reduce.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
-// Returns the modeled price of a collective. Requires path.ranks = 1, or path.ring_bandwidth > 0
+// Returns the modeled price of a collective. If path.ranks > 1, requires path.ring_bandwidth > 0
 // and `links`, which may be null for a flat path.
 CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
                                         const topology::CommunicationPath& path,

@@ -15,8 +15,8 @@
 //   To or from the host: start_latency and the wire's latency, then bytes over PCIe bandwidth x
 //     pcie_efficiency.
 //
-// If the profile has a measured curve for the direction, its times replace these formulas. They
-// include the start.
+// If the profile has a measured curve for the direction, the curve's times replace these formulas.
+// Measured times include the start latency.
 namespace stepcast::cost {
 
 // The PCIe link between a device and its host, in one direction.

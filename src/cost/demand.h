@@ -10,15 +10,15 @@
 // computes end times from demands, because operations that share a resource slow one another.
 //
 // A demand has two parts, one after the other. During the fixed `latency`, the operation occupies
-// its stream but no resource. During `work`, it uses resources. An uncontended operation takes
-// latency + work. The share of a resource is the fraction of `work` for which the operation needs
-// it; the limiting resource has share 1. If the shares of concurrent operations add up to more than
-// 1 for some resource, they slow one another. For the sharing of multiprocessors, see
-// engine/shared_resources.h, "What persists".
+// its stream but no resource. During `work`, the operation uses resources. An uncontended operation
+// takes latency + work. The share of a resource is the fraction of `work` for which the operation
+// needs it; the limiting resource has share 1. If the shares of concurrent operations add up to
+// more than 1 for some resource, they slow one another. For the sharing of multiprocessors, see
+// engine/shared_resources.h, "Persistent activities".
 //
-// If sibling groups use a link at the same time as the operation, the link's share can exceed 1.
-// The work then takes longer by this factor, and uses the other resources at a rate lower by this
-// factor.
+// If sibling groups use a link at the same time as the operation, the link's share can exceed 1. A
+// share above 1 lengthens the work by this factor, and the work uses other resources at a rate that
+// is lower by the same factor.
 namespace stepcast::cost {
 
 // The source of a value, best source first.
@@ -39,9 +39,9 @@ enum class Resource : std::uint8_t {
   kScaleUp,   // outgoing traffic over NVLink or PCIe to the GPUs of the node
   kNetwork,   // outgoing traffic over the GPU's part of the node's NICs
   kHostLink,  // PCIe between host and device
-  // Incoming traffic over the links of kScaleUp and kNetwork. Only messages of exchanges use these
-  // resources. Collectives receive as much as they send, so their outgoing share represents both
-  // directions.
+  // Incoming traffic over the links of kScaleUp and kNetwork. Only messages of exchanges use the
+  // resources for incoming traffic. Collectives receive as much as they send, so their outgoing
+  // share represents both directions.
   kScaleUpIn,
   kNetworkIn,
   // Single links that several groups use (priced_machine.h): first the links in the node, then the

@@ -18,7 +18,7 @@ Prices AtSpeed(const program::Program& program, Prices prices, double speed);
 
 // Returns the expected time of the slowest of `devices` devices, divided by the typical time. Times
 // are normally distributed with relative standard deviation `variation`. The result is 1 +
-// variation x q, where q is the expected maximum of `devices` standard normal numbers: 0 for one
+// variation x q. Here, q is the expected maximum of `devices` standard normal numbers: 0 for one
 // device, 1.42 for 8, 3.03 for 512. By Blom's approximation, q is the normal quantile of (devices -
 // 3/8) / (devices + 1/4). Requires devices >= 1.
 double SlowestDevice(double variation, std::int64_t devices);

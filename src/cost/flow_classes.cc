@@ -22,7 +22,7 @@ using network::CollectiveTraffic;
 using parallel::Meeting;
 using program::Index;
 
-// Equal for loads that differ only by rounding: its last twenty bits are cleared.
+// A load with the last twenty bits cleared, so that loads that differ only by rounding are equal.
 std::int64_t Rounded(double load) {
   constexpr std::int64_t kHalf = std::int64_t{1} << 19;
   return (std::bit_cast<std::int64_t>(load) + kHalf) & ~(2 * kHalf - 1);
@@ -179,7 +179,7 @@ class Classifier {
     return {};
   }
 
-  // The distinct labels of a group's ranks, that of the first rank first.
+  // The distinct labels of a group's ranks, with the first rank's label first.
   std::vector<std::int64_t> LabelsOf(const std::vector<int>& ranks) const {
     std::vector<std::int64_t> labels;
     for (const int rank : ranks) {
@@ -272,7 +272,7 @@ class Classifier {
   }
 
   void Colour() {
-    // Links that cannot be saturated slow down nothing.
+    // Links that cannot be saturated do not slow down any flow.
     std::vector<int> shared(most_used_.size(), -1);
     int links = 0;
     for (std::size_t link = 0; link < most_used_.size(); ++link) {

@@ -18,10 +18,10 @@
 //
 // q(n) is the expected maximum of n standard normal numbers (device_speed.h).
 //
-// Relative to k x t, this wait decreases with the number of kernels between synchronizations. It is
-// large with tensor parallelism (two synchronizations per layer) and small with data parallelism
-// (one per step). Ranks synchronize when kernels wait for a collective, so the sum starts at the
-// previous such collective.
+// Relative to k x t, this wait decreases with the number of kernels between synchronizations. The
+// wait is large with tensor parallelism (two synchronizations per layer) and small with data
+// parallelism (one per step). Ranks synchronize when kernels wait for a collective, so the sum
+// starts at the previous such collective.
 //
 // Collectives have a separate jitter (LinkCosts::jitter). A collective's time is equal on all ranks
 // of its group. If several groups run the same collective, the step waits for the slowest group.
@@ -33,9 +33,10 @@ struct Jitter {
   std::int64_t devices = 1;
 };
 
-// Adds waiting times to the price of each collective. The latency increases by the mean time, over
-// the step's calls, that its ranks wait for one another. The work increases by the wait for sibling
-// groups. Has no effect if both deviations are zero or there is one device.
+// Adds waiting times to the price of each collective. The collective's latency increases by the
+// time that its ranks wait for one another, as the mean over the step's calls. The collective's
+// work increases by the wait for sibling groups. Has no effect if both deviations are zero or there
+// is one device.
 void AddJitter(const program::Program& program, const Jitter& jitter, Prices& prices);
 
 }  // namespace stepcast::cost

@@ -20,7 +20,7 @@ namespace {
 // Smallest part of k: below this depth, pipeline fill dominates, and cuBLAS does not split further.
 constexpr std::int64_t kLeastPart = 512;
 constexpr std::int64_t kMostParts = 16;
-// Splitting helps only a device that is not full: beyond this many waves it gains nothing.
+// Splitting helps only if the device is not full, so it is not tried beyond this number of waves.
 constexpr std::int64_t kFullWaves = 4;
 
 double Ceiling(std::int64_t size, std::int64_t tile) {
@@ -70,7 +70,7 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
       }
     }
   }
-  // A whole number of picoseconds may come out slightly too large; ignore that.
+  // Rounding may make a whole number of picoseconds slightly too large; ignore this error.
   const double picoseconds = std::ceil(best * 1e12 * (1 - 1e-12));
   if (picoseconds >= static_cast<double>(kLongestTime.picoseconds())) return {kLongestTime, wanted};
   // No tile is faster than the data sheet allows, but rounding of the quotient may give slightly
@@ -110,7 +110,7 @@ double& ShareOf(Demand& demand, Resource resource) {
   return demand.share[static_cast<std::size_t>(resource)];
 }
 
-// The measured curve for kernels like this one; null if there is none.
+// The measured curve for this kind of kernel; null if there is no curve.
 const calibration::Curve* MeasuredCurve(const Kernel& kernel,
                                         const calibration::KernelCosts& costs) {
   const bool optimizer = kernel.kind == KernelKind::kOptimizer && !costs.optimizer_curve.empty();
@@ -297,7 +297,7 @@ double AttentionFlops(const Kernel& kernel, const AttentionDirection& direction,
   return std::max(flops + direction.tail * longest, longest) * (1 + half_length / (2 * seen));
 }
 
-// The least time of sums over tokens.
+// A lower bound for the time of sums over tokens.
 Time TokenSums(const Kernel& kernel, const KernelSetting& setting) {
   if (kernel.summed_tokens == 0) return Time();
   constexpr std::int64_t kColumns = 32;
@@ -400,7 +400,7 @@ double BestProductRate(const Kernel& kernel, const KernelSetting& setting) {
 
 Demand PriceGivenKernel(const Kernel& kernel) {
   STEPCAST_CHECK(kernel.kind == KernelKind::kGiven,
-                 "only a kernel with a fixed duration can have this duration as its cost");
+                 "only a kernel of kind kGiven has a fixed duration");
   Demand demand;
   demand.work = kernel.given;
   demand.provenance = Provenance::kGiven;
@@ -510,7 +510,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
   return demand;
 }
 
-// Products that run at once: each takes an equal part of the time of all.
+// Concurrent matrix multiplications: each has an equal part of the total time.
 tl::expected<Demand, KernelFault> PriceTogether(const Kernel& kernel,
                                                 const KernelSetting& setting) {
   const std::int64_t count = kernel.together;
@@ -536,7 +536,7 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
       kernel.kind == KernelKind::kGemm ? UnalignedRate(kernel, setting.costs, setting.torch) : 1;
   auto own = PriceAtRate(kernel, setting, rate);
   if (rate == 1 || !own || kernel.issuer != Issuer::kFramework) return own;
-  // A compiled graph pads rows where that is faster.
+  // A compiled graph pads rows if padding is faster.
   const PaddedProduct filled = Padded(kernel);
   auto padded = PriceAtRate(filled.product, setting, 1);
   if (!padded) return own;

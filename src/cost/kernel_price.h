@@ -10,8 +10,8 @@
 #include "tl/expected.hpp"
 
 // Kernel prices by roofline (Williams, Waterman and Patterson 2009). After a start latency, a
-// kernel takes the longer of its arithmetic and its memory traffic. Each runs at the fraction of
-// the peak that kernels of this kind achieve.
+// kernel takes the longer of its arithmetic and its memory traffic. Arithmetic and traffic each run
+// at the fraction of the peak that kernels of this kind achieve.
 //
 //  latency = start_latency
 //  work    = max(arithmetic, traffic); for tiles with an `overlap` p, which hide only a part of
@@ -31,14 +31,14 @@
 //  kGiven         the given time is the price: no latency, no roofline, for any device or none;
 //                 uses all multiprocessors, unless the host does the work
 //
-// Some eager PyTorch kernels are limited by multiprocessors (Access). The time of their traffic is
-// divided by the fraction of the memory rate that they reach. A sum over tokens takes at least
-// token_sum_time per token, times the number of 32-column blocks per multiprocessor if that number
-// exceeds 1.
+// Some eager PyTorch kernels are limited by multiprocessors (Access). The traffic time of such a
+// kernel is divided by the fraction of the memory rate that the kernel reaches. A sum over tokens
+// takes at least token_sum_time per token, times the number of 32-column blocks per multiprocessor
+// if that number exceeds 1.
 //
-// Matrix multiplications and attention run at the clock that the board's power limit allows. Their
-// power draw is proportional to their rate relative to the best multiplications (kernel_time.h).
-// Idle multiprocessors therefore allow a higher clock.
+// Matrix multiplications and attention run at the clock that the board's power limit allows. The
+// power draw of these kernels is proportional to their rate relative to the best multiplications
+// (kernel_time.h). Idle multiprocessors therefore allow a higher clock.
 //
 // cuBLAS's matrix multiplications for Hopper (compute capability 9.x) are persistent: one thread
 // block per multiprocessor processes tile after tile. If a collective reserves some
@@ -76,15 +76,16 @@ namespace stepcast::cost {
 //              + 8 x batch x m x n x parts bytes x `split` / achieved memory bandwidth
 //
 // `fill` is the time to load the pipeline and store the tile. If the tile is added to FP32 values,
-// add_fill is added, because four times as many bytes are read and stored. The model assumes that
-// the library chooses the fastest combination of shape and parts, as cuBLAS approximately does.
-// (Source for tile and wave quantization: Nvidia, "Matrix Multiplication Background User's Guide",
-// sections 3 and 4.)
+// `fill` increases by add_fill, because four times as many bytes are read and stored. The model
+// assumes that the library chooses the fastest combination of shape and parts, as cuBLAS
+// approximately does. (Source for tile and wave quantization: Nvidia, "Matrix Multiplication
+// Background User's Guide", sections 3 and 4.)
 
 // The conditions in which a tiled matrix multiplication runs. One kernel may multiply for all
-// experts of a rank. Their tiles are then in the same waves, k is not divided, and the rate is the
-// fraction `grouped` of the tiles' rate. On Hopper and Blackwell with HBM, this kernel reads
-// weights at 0.85 of the memory's bandwidth, or at memory_efficiency if this is higher.
+// experts of a rank. The tiles of all experts are then in the same waves, k is not divided, and the
+// rate is the fraction `grouped` of the tiles' rate. On Hopper and Blackwell with HBM, the grouped
+// kernel reads weights at 0.85 of the memory's bandwidth, or at memory_efficiency if this is
+// higher.
 
 struct TileSetting {
   const calibration::GemmTiling& tiling;
@@ -118,8 +119,9 @@ struct KernelSetting {
   Version torch{};  // PyTorch release, which determines the libraries
   // The power limit of the board while these kernels run, in watts (kernel_time.h). 0: no limit.
   double limit_watts = 0;
-  // Whether the kernels run inference in a serving engine. If true, the time of attention includes
-  // the planning of its work, and its latency is forward_start. In training, it is start_latency.
+  // Whether the kernels run inference in a serving engine. If true, the time of an attention kernel
+  // includes the planning of its work, and its latency is forward_start. In training, the latency
+  // is start_latency.
   bool serving = false;
   // Whether kernels have a start latency. False for textbook programs, which ignore launch costs.
   bool start_latency = true;

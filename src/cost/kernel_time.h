@@ -16,13 +16,13 @@ namespace stepcast::cost {
 //
 // Curves:
 //   At a point, the result is the measured time.
-//   Between two points, the time is linear in the size. This is exact for a start-up cost and a
-//     rate. The provenance is kInterpolated.
+//   Between two points, the time is linear in the size. This model is exact for a start-up cost
+//     and a constant rate. The provenance is kInterpolated.
 //   Below the first point, the result is the first time, because start-up costs dominate. The
 //     provenance is kExtrapolated.
-//   Beyond the last point, the rate between the last point and the largest point that is at least
-//     four times smaller applies. Without such a point, t = t_last x / x_last. The provenance is
-//     kExtrapolated.
+//   Beyond the last point, the slope is constant: the slope between the last point and the largest
+//     point that is at least four times smaller. Without such a point, t = t_last x / x_last. The
+//     provenance is kExtrapolated.
 //
 // Surfaces of matrix multiplications:
 //   On the grid, the result is the measured time.
@@ -76,14 +76,14 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 // Matrix multiplications with rows that are not a multiple of 16 bytes, such as an output layer
 // over a vocabulary of 50,257.
 //
-// Tensor cores load 16 bytes at a time (8 numbers of 16 bits). For other rows of an operand or of
-// the result, a library must use kernels that load and store 4 or 2 bytes at a time. These kernels
-// have no asynchronous copies (NVIDIA, "Matrix Multiplication Background User's Guide", section
-// 2.2). A kernel is compiled for one alignment of all three matrices, so the rows of the result can
-// also matter.
+// Tensor cores load 16 bytes at a time (8 numbers of 16 bits). For other rows of an operand or
+// result, a library must use kernels that load and store 4 or 2 bytes at a time. These kernels have
+// no asynchronous copies (NVIDIA, "Matrix Multiplication Background User's Guide", section 2.2). A
+// kernel is compiled for one alignment of all three matrices, so the rows of the result can also
+// matter.
 //
 // On an H100, cuBLAS 13.1 runs the forward pass for 50,257 words, whose operands are aligned, with
-// cutlass_75_tensorop ... align1. It takes seven times as long as for 50,264 words. Earlier
+// cutlass_75_tensorop ... align1. This pass takes seven times as long as for 50,264 words. Earlier
 // releases on A100 are slow only for the two gradients of the output layer
 // (calibration/published/vtrain-single.yaml). The layout (ProductLayout) determines which
 // dimensions form the rows. FP32 multiplications without tensor cores are not slower (1 % or less
@@ -100,8 +100,8 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 //
 // Libraries have fewer kernels for batched multiplications, but add kernels with each release. For
 // a batch with unaligned rows, the rate is `batched_unaligned` for the data type and the cuBLAS of
-// PyTorch `torch`, for any alignment. If it is zero, a batch is treated like single
-// multiplications. All other values that are zero are unknown and cause no loss.
+// PyTorch `torch`, for any alignment. If `batched_unaligned` is zero, a batch is treated like
+// single multiplications. Any other value of zero means unknown, and causes no loss.
 double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs, Version torch);
 
 // A matrix multiplication whose rows are padded to 16 bytes. torch.compile uses it if it is faster
@@ -124,23 +124,23 @@ PaddedProduct Padded(const Kernel& product);
 //
 //   L + (L - W) x M / (A / c)
 //
-// A is the time of multiplications and attention at full clock. A / c is their time at the
-// sustained clock c. M is the time of all other kernels, which does not depend on the clock.
-// calibration/h100-sxm.yaml has the measurement. Power while a device waits for other devices is
-// ignored.
+// A is the time of multiplications and attention at full clock. A / c is the time of
+// multiplications and attention at the sustained clock c. M is the time of all other kernels, which
+// does not depend on the clock. calibration/h100-sxm.yaml has the measurement. Power while a device
+// waits for other devices is ignored.
 
 // Returns the sustained clock as a fraction of the full clock. The result is 1 if the profile has
 // no power draw or the data sheet has no limit (limit_watts = 0).
 double SustainedClock(const calibration::PowerDraw& power, double limit_watts);
 
 // The power draw of the kernels of a micro-batch. Times are in seconds at full clock. Results
-// depend only on their ratios.
+// depend only on the ratios of the times.
 struct MicroBatchDraw {
-  double arithmetic = 0;  // A in the formula above
+  double arithmetic = 0;  // time of multiplications and attention (A)
   // The micro-batch's FLOPs divided by the rate of the best multiplications. FLOPs are weighted by
   // the power draw of their data type, relative to PowerDraw::products.
   double at_best = 0;
-  double other = 0;  // M in the formula above
+  double other = 0;  // time of all other kernels (M)
 };
 
 // Returns the power, in watts, that multiplications and attention may draw. If the profile has no

@@ -114,7 +114,8 @@ std::optional<NcclPricer::LinkSpeeds> NcclPricer::SpeedsOf(const calibration::Cu
     const bool known = whole_nodes && file.network != Bandwidth();
     if (!alike && !known) return std::nullopt;
     all_like_these = all_like_these && alike;
-    // A scaled curve is scaled from the machine it was measured on, however similar that is.
+    // A scaled curve is always scaled from the machine on which it was measured, even if that
+    // machine is similar.
     if (!all_like_these && known) speeds.network = Ratio(file.network, asked.path.inter_bandwidth);
   }
   return all_like_these == like_these ? std::optional(speeds) : std::nullopt;

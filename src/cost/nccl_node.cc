@@ -75,7 +75,7 @@ std::vector<nccl::PcieSlot> SlotsOf(const topology::NodeType& node, DeviceKind k
       if (!slot) slot = {.pcie_switch = -1, .socket = link.other, .bandwidth = bandwidth};
     }
   }
-  // If a topology does not say what joins its GPUs to processors: PCIe generation 5, 16 lanes.
+  // The default if a topology has no links between GPUs and CPUs: PCIe generation 5, 16 lanes.
   constexpr double kDefault = 48;
   std::vector<nccl::PcieSlot> result;
   result.reserve(slots.size());

@@ -38,17 +38,17 @@
 //  3. Curves of this collective (or of the other collective as in method 2) over fewer and over
 //    more ranks: the law's time times measured over law at the same size. The curve nearest in
 //    ranks and size is used on each side. The factor is interpolated over the logarithm of the
-//    ranks. Beyond the largest number of ranks, it approaches 1 within kFadeDoublings doublings.
-//    For groups on several nodes, curves must have the same ranks per node. Curves of rings on
-//    direct NVLinks do not apply if other GPUs relay the ring. Provenance: transferred.
+//    ranks. Beyond the largest number of ranks, the factor approaches 1 within kFadeDoublings
+//    doublings. For groups on several nodes, curves must have the same ranks per node. Curves of
+//    rings on direct NVLinks do not apply if other GPUs relay the ring. Provenance: transferred.
 //   4. The profile's law, from the tuner's latency and bandwidth. For point-to-point messages, the
 //      law uses latency and bandwidth of nccl/exchange.h and the constants of LL or Simple.
 //      Provenance: modelled.
 //
-// A factor describes the law's error with or without reduction in a switch. Only the sizes of a
-// curve that agree with the priced collective in this respect are used. (Times of large buffers
-// reduced in switches do not predict times of small buffers reduced by trees.) Beyond these sizes,
-// the factor approaches 1. Beyond the end of a curve, the factor is constant.
+// A factor describes the law's error with or without reduction in a switch. A size of a curve is
+// used only if the measured and the priced collective agree on reduction in a switch. (Times of
+// large buffers reduced in switches do not predict times of small buffers reduced by trees.) Beyond
+// these sizes, the factor approaches 1. Beyond the end of a curve, the factor is constant.
 //
 // A group on more nodes is never faster: the time is the maximum over groups on all, half, a
 // quarter, ... of the nodes. (The accuracy of the law depends on the algorithm, so times could
@@ -76,19 +76,19 @@
 // ignores some bottlenecks (for example, a narrow spine). The tuner's latency is at least the
 // latency of a message along the links.
 //
-// Without RDMA (Transport::kSockets), each of NCCL's channels uses its own TCP connections, which
-// have a maximum rate, and data pass through host memory on both nodes. A transfer therefore takes
-// at least the time of the connections of its channels. If the topology specifies the bandwidth of
+// Without RDMA (Transport::kSockets), each of NCCL's channels uses separate TCP connections, which
+// have a maximum rate. Data pass through host memory on both nodes. A transfer therefore takes at
+// least the time of the connections of its channels. If the topology specifies the bandwidth of
 // host memory, a transfer also takes at least eight passes over host memory per byte that a node
-// sends. NCCL's choice ignores these limits. With trees, a node sends over two connections at a
-// time, to its parent and to its children.
+// sends. NCCL's choice ignores the limits of TCP connections and host memory. With trees, a node
+// sends over two connections at a time, to its parent and to its children.
 //
 // If only some pairs of GPUs have direct NVLinks, NCCL relays data through other GPUs. The
 // topology's rings do not model relays, so the links inside the node are no lower bound.
 //
 // Shares: a collective reserves one multiprocessor per channel from launch to end. Rings and trees
-// access 3 bytes of device memory per byte that a rank sends: received data are written to a
-// buffer, read, and combined with or copied to the rank's data. With reduction in a switch, they
+// access 3 bytes of device memory per byte that a rank sends. Received data are written to a
+// buffer, read, and then added to the rank's data or copied there. With reduction in a switch, they
 // access 2 bytes per byte of the buffer. The shares of links follow from the bytes on each link.
 namespace stepcast::cost {
 
@@ -124,7 +124,7 @@ struct Asked {
   const topology::CommunicationPath& path;
   const GroupShape& shape;  // shape of the group of `path`
 
-  // Returns the same query with other links.
+  // Returns a copy of the query with other links.
   Asked On(const topology::CommunicationPath& links) const { return {kind, bytes, links, shape}; }
 };
 
@@ -146,8 +146,8 @@ class NcclPricer {
   // Returns the price by the law only, without curves.
   std::optional<CollectivePrice> PriceByLaw(const Asked& asked);
 
-  // NCCL's choice for a collective, and the fastest possible choice. Both are priced by the law,
-  // because curves exist only for NCCL's own choices. kLeastFaster is the smallest reported
+  // NCCL's choice for a collective, and the fastest possible choice. Both choices are priced by the
+  // law, because curves exist only for NCCL's own choices. kLeastFaster is the smallest reported
   // advantage: the law's median error on held-back measurements (`validate collectives`, without
   // curves).
   static constexpr double kLeastFaster = 0.09;
@@ -158,8 +158,8 @@ class NcclPricer {
   // choice exists, if the settings exclude every choice, and for exchanges.
   std::optional<FasterChoice> FasterByLaw(const Asked& asked);
 
-  // Sets the channels and resource shares of a price from another source, such as a user's table.
-  // Has no effect if NCCL cannot run the collective.
+  // Sets the channels and resource shares of a price that comes from another source, such as a
+  // user's table. Has no effect if NCCL cannot run the collective.
   void AddShares(const Asked& asked, CollectivePrice& price);
 
  private:
@@ -218,13 +218,13 @@ class NcclPricer {
   const Communicator& CommunicatorOf(const GroupShape& shape) {
     return CommunicatorOf(Machine(shape, own_));
   }
-  // Returns the model of exchanges. `communicator` is as in Price(). Its GPUs outside the group
-  // relay data between GPUs of the group.
+  // Returns the model of exchanges. `communicator` is as in Price(). The communicator's GPUs
+  // outside the group relay data between GPUs of the group.
   const nccl::ExchangeModel& ExchangeOf(const Machine& machine,
                                         const GroupShape* communicator = nullptr);
   topology::CommunicationPath LinksOf(const Asked& asked, const GroupShape* communicator = nullptr);
   struct Way {
-    // The choice to be priced. None: NCCL's choice.
+    // The choice to be priced, or none for NCCL's choice.
     std::optional<std::pair<nccl::Algorithm, nccl::Protocol>> choice{};
     const GroupShape* communicator = nullptr;  // null: the group itself
   };
@@ -237,8 +237,8 @@ class NcclPricer {
   // links, otherwise from all other machines. `exact`: with the group's number of ranks, otherwise
   // with other numbers.
   std::vector<Anchor> FindCurves(const Asked& asked, bool like_these, bool exact);
-  // Returns the link speeds of a file's machine. None if its collectives used another kind of link,
-  // or if its similarity to this machine does not equal `like_these`.
+  // Returns the link speeds of a file's machine. None if the file's collectives used another kind
+  // of link, or if the similarity of the two machines does not equal `like_these`.
   std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file, const Asked& asked,
                                      bool like_these) const;
   // Returns a curve as an anchor. None if the curve's topology has no group of this shape, or if

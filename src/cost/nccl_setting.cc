@@ -76,7 +76,7 @@ nccl::Communicator FindCommunicator(const nccl::Node& node, int nodes, nccl::Ver
   }
   result.nodes = nodes;
   result.ranks = nodes * result.most_local_ranks;
-  // Both depend on whether there are several nodes, not on how many.
+  // Both values depend only on whether there are several nodes, not on the number of nodes.
   result.compute_channels =
       nccl::ComputeChannels(result.graphs, nodes, result.min_compute_capability);
   result.nvls_channels = nccl::NvlsChannels(result.graphs, nodes, result.min_compute_capability);

@@ -227,7 +227,7 @@ class KernelPricer {
     return true;
   }
 
-  // The memo's entry, if the kernel already has a price.
+  // The cached entry, if the kernel already has a price.
   std::uint32_t EntryOf(const Kernel& kernel) {
     const std::uint32_t known = device_.kernels.Find(kernel);
     if (known != KernelMemo::kNone) return known;
@@ -281,12 +281,12 @@ class KernelPricer {
 
   void RefuseKernel(const Kernel& kernel) {
     if (!pricing_.scenario.gpu) {
-      pricing_.Report("cost.no-gpu", pricing_.scenario.cluster_location,
-                      fmt::format("without a GPU type, stepcast can simulate only layer lists, "
-                                  "because the time of the kernel {} is unknown",
-                                  kernel.name),
-                      "add a GPU type to the cluster ('gpu: h100-sxm'), or describe the model as a "
-                      "list of layers with times");
+      pricing_.Report(
+          "cost.no-gpu", pricing_.scenario.cluster_location,
+          fmt::format("the cluster has no GPU type, so the time of the kernel {} is unknown",
+                      kernel.name),
+          "add a GPU type to the cluster ('gpu: h100-sxm'), or describe the model as a "
+          "list of layers with times");
     } else {
       pricing_.Report(
           "cost.no-kernel-costs", pricing_.profile,
@@ -402,7 +402,7 @@ PricedMachine& PriceCache::MachineOf(const Scenario& scenario) {
 }
 
 PricedDevice& PriceCache::DeviceOf(const Scenario& scenario, double limit_watts) {
-  // Enough for the kernels of a hundred programs.
+  // Sufficient for the kernels of a hundred programs.
   constexpr std::size_t kMostKernels = 262'144;
   const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const auto& device) {
     return device->IsOf(scenario, limit_watts);

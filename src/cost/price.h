@@ -75,7 +75,7 @@ class PriceCache {
                        std::span<const model::LayerWork> works);
 
  private:
-  // The largest numbers of entries. If a number is exceeded, the cache is cleared.
+  // The largest numbers of cache entries. A cache with more entries is cleared.
   static constexpr std::size_t kMostMachines = 256;
   static constexpr std::size_t kMostDevices = 64;
 

@@ -115,7 +115,7 @@ class ListsAround {
     seen_.insert(layout.empty() ? ranks.front() : layout.First(ranks.front()));
   }
 
-  // Adds the node, and those of all groups that have a rank on it.
+  // Adds the node, and the nodes of all groups that have a rank on this node.
   void Add(int node) {
     for (int rank = node * gpus_; rank < std::min((node + 1) * gpus_, layout_.ranks()); ++rank) {
       if (!layout_.Holds(rank) || !seen_.insert(layout_.First(rank)).second) continue;
@@ -205,7 +205,7 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
     one_node = one_node && own.front() / gpus == own.back() / gpus;
     stages.insert(own.front() / stage_ranks);
   }
-  // A small cluster is examined as it is, with its fabric.
+  // A small cluster is evaluated completely, with its fabric.
   const int leaf = one_node || cluster.nodes() == 1 ? 1 : NodesOfLeaf(cluster);
   const int most = std::max(kMostNodes, 2 * leaf);
   std::set<int> nodes;

@@ -35,7 +35,7 @@ class GroupLoads {
   struct Load {
     // The index of the link. Links with the same name have the same index in all clusters.
     std::uint32_t link = 0;
-    std::string_view name;  // the name in the network
+    std::string_view name;  // the link's name in the network
     bool scale_up = false;  // true: a link between GPUs of a node; false: a link to the network
     double busy = 0;        // seconds per byte of the collective, for all groups
   };
@@ -75,10 +75,11 @@ class GroupLoads {
 // of the same pipeline stage uses. For example, a stage inside a node does not wait for the cards
 // of a stage that crosses nodes. Loads (link_loads.h) are summed over groups.
 //
-// Siblings that share no node with the group, directly or through other siblings, are ignored. They
-// share only links above the leaves, and a path already has only its nodes' part of these links
-// (Cluster::PathOf). All nodes are equal, so a large group is evaluated on only kMostNodes nodes,
-// or on two full leaves of up to kMostBelowLeaf nodes each if the leaves are larger.
+// Siblings that share no node with the group, directly or through other siblings, are ignored. The
+// ignored siblings share only links above the leaves, and a path already has only its nodes' part
+// of these links (Cluster::PathOf). All nodes are equal, so a large group is evaluated on only
+// kMostNodes nodes. If the leaves are larger, the group is evaluated on two full leaves of up to
+// kMostBelowLeaf nodes each.
 class SiblingLinks {
  public:
   static constexpr int kMostNodes = 16;
@@ -151,7 +152,7 @@ class SharedLinks {
 // these data, its group and its size.
 struct PricedMachine {
   // A message between two members of a group. With `by_distance`, every member sends to the member
-  // at the same distance, and all messages have the price of the message with the longest route.
+  // at the same distance. All messages then have the price of the message with the longest route.
   struct MessageRoute {
     bool by_distance = false;
     int from = 0, to = 0;  // positions in the group

@@ -74,7 +74,7 @@ struct RankClass {
   const program::Program* program = nullptr;
   const Prices* prices = nullptr;
   int representative = 0;  // lowest global rank of the class
-  // All ranks of the class, in ascending order. They determine the classes of the peers in
+  // All ranks of the class, in ascending order. These ranks determine the classes of the peers in
   // exchanges. If empty, the class contains the representative and the peers of its exchanges that
   // are in no other class.
   std::span<const int> ranks{};

@@ -79,8 +79,7 @@ class CommunicationPricer {
     }
     const auto busy = machine_.shared_links.Of(uses);
     if (!busy) {
-      pricing_.Report("cost.no-network", pricing_.scenario.cluster_location,
-                      fmt::format("there are no links for collectives: {}", busy.error().message),
+      pricing_.Report("cost.no-network", pricing_.scenario.cluster_location, busy.error().message,
                       busy.error().hint);
       return;
     }
@@ -94,7 +93,7 @@ class CommunicationPricer {
       for (std::size_t link = 0; link < links.size(); ++link) {
         double& share = demand.share[static_cast<std::size_t>(Resource::kNodeLinks) + link];
         share = links[link] * all[i].bytes / demand.work.seconds();
-        // A rounding error alone does not make the links the bottleneck.
+        // Ignore rounding errors: the links are not the bottleneck.
         if (known || share < 1 + 1e-6) share = std::min(share, 1.0);
         if (share > 1) demand.provenance = Provenance::kModelled;
       }
@@ -249,7 +248,7 @@ class CommunicationPricer {
         const bool counted_by_sends = exchange.peers == program::PeerNaming::kDistance &&
                                       message.direction == program::MessageDirection::kReceive;
         if (counted_by_sends) continue;
-        // A scatter of two parts sends one of them.
+        // A scatter with two parts sends one part.
         add(pricing_.prices.exchanges[e][i].demand, RouteOf(exchange, group, from, to), "pairwise",
             CollectiveKind::kScatter, 2 * message.bytes, MessageOf(message.bytes));
       }
@@ -365,7 +364,7 @@ class CommunicationPricer {
     return price;
   }
 
-  // The part of an all-to-all's bytes that a member sends to others.
+  // The bytes of an all-to-all that a member sends to other members.
   static Bytes SentInAllToAll(Bytes bytes, const CommunicationPath& path) {
     const std::int64_t ranks = path.ranks;
     return Bytes(bytes.count() / ranks * (ranks - 1));

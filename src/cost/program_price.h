@@ -57,9 +57,9 @@ class CopyPricer {
   std::optional<HostLink> host_link_;
 };
 
-// Prices the program's collectives and the messages of its exchanges, without contention. Without
-// errors, also sets their shares of single links. `copies` prices the messages that a rank sends to
-// itself.
+// Prices the program's collectives and the messages of its exchanges, without contention. If there
+// are no errors, also sets the shares of single links. `copies` prices the messages that a rank
+// sends to itself.
 void PriceCommunication(Pricing& pricing, PricedMachine& machine, CopyPricer& copies);
 
 }  // namespace stepcast::cost

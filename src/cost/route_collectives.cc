@@ -135,7 +135,7 @@ class Router {
     return MessagesOf(traffic);
   }
 
-  // The number of messages for what the rank sends to other stages.
+  // The number of messages that the rank sends to other stages.
   tl::expected<double, network::Fault> ForeseenSends(const RankClass& own) {
     double foreseen = 0;
     for (Index e = 0; e < own.program->exchanges.size(); ++e) {

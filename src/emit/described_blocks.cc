@@ -16,7 +16,7 @@ std::string OutsideOf(const Architecture& a) {
   if (a.streams > 0) return "stepcast does not write Megatron-LM's hyper-connections (streams)";
   if (a.residual_bank > 0) return "Megatron-LM has no attention residuals (residual_bank)";
   if (a.layer_input > 0) {
-    return "Megatron-LM has no separate inputs for single layers (layer_input)";
+    return "Megatron-LM has no second embedding as input of every layer (layer_input)";
   }
   if (!a.towers.empty()) return "Megatron-LM's pretrain_gpt.py does not support towers (towers)";
   if (a.encoder.exists()) return "Megatron-LM's pretrain_gpt.py trains decoders only (encoder)";

@@ -13,12 +13,13 @@ namespace stepcast::emit {
 // kind of attention, one kind of dense layer and one kind of mixture layer. Some blocks may use the
 // gated delta rule instead of attention.
 struct GptBlocks {
-  // The attention and feed-forward layers. All blocks of `plain` are alike.
+  // The attention and feed-forward layers of all blocks, without the delta rule and the gate of
+  // shared experts.
   model::Architecture plain;
-  // For each block, whether it uses the delta rule. Empty: no block uses it.
+  // Whether each block uses the delta rule. Empty: no block uses the delta rule.
   std::vector<bool> delta;
   model::DeltaRule rule{};
-  // Whether the shared experts have a gate. `plain` never has this gate.
+  // Whether the shared experts have a gate.
   bool shared_gate = false;
 };
 

@@ -293,7 +293,7 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
                    training.sequence_length, training.global_batch_size));
   note(Describe(training.host_waits));
   for (std::string& text : HostNotes(training)) note(std::move(text));
-  note("the plan does not include the learning rate, the data and the checkpoints");
+  note("the plan does not include a learning rate, data or checkpoints");
   return notes;
 }
 
@@ -312,7 +312,7 @@ std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& 
   const std::string divided = Divided(scenario.plan.parallelism);
   text += fmt::format(
       "The plan: {}, ZeRO stage {}, {} data-parallel ranks{}{}; micro-batches of {} x {} tokens, "
-      "{} in a step;\nactivation checkpointing: {}. To forecast it: `stepcast simulate "
+      "{} in a step;\nactivation checkpointing: {}. To forecast the plan: `stepcast simulate "
       "plan.json`.\n\n",
       plan::Name(data_parallel.framework), data_parallel.zero_stage, scenario.plan.parallelism.data,
       divided.empty() ? "" : ", ", divided, training.micro_batch_size, training.sequence_length,

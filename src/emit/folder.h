@@ -25,8 +25,8 @@ struct FolderFailure {
 inline constexpr const char* kManifest = "MANIFEST";
 
 // Writes the files and a manifest to a new folder at `path`, completely or not at all. Writes to a
-// temporary folder and renames it. Fails if the folder exists and is not empty. With `force`,
-// replaces a folder that contains only files in its manifest.
+// temporary folder, and renames the folder. Fails if the folder exists and is not empty. With
+// `force`, replaces a folder that contains only files in its manifest.
 tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
                                               const std::vector<File>& files, bool force);
 

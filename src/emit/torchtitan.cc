@@ -125,7 +125,8 @@ std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism&
       axes.virtual_stages == DefaultChunks(axes) || (blocks + 2 + most - 1) / most == chunks;
   if (!makes_chunks ||
       axes.stage_layers != plan::StageLayersOf(request, {.count = blocks}, chunks)) {
-    return "torchtitan divides the layers differently among the stages (parallelism.stage_layers)";
+    return "torchtitan divides layers among stages differently than the plan "
+           "(parallelism.stage_layers)";
   }
   return "";
 }
@@ -135,8 +136,8 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   const plan::Training& training = plan.training;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (!TrainerOf(plan).takes_torchtitan_toml) {
-    return "the plan's framework is not fsdp2, and the bucket size of torchtitan's DDP cannot be "
-           "set";
+    return "torchtitan runs only plans with fsdp2, because the bucket size of torchtitan's DDP "
+           "cannot be set";
   }
   if (training.lora.adapts()) return "torchtitan does not support adapters (training.lora)";
   if (training.parameter_dtype != DataType::kFp32) {
@@ -162,7 +163,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpointed_blocks.all()) {
-    return "torchtitan selects checkpointed blocks by a different rule "
+    return "torchtitan cannot checkpoint the plan's selection of blocks "
            "(training.checkpointed_blocks)";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&

@@ -10,8 +10,7 @@ namespace {
 
 Target LaunchNothing(const scenario::Scenario& scenario, const model::NumericalConstants&) {
   if (plan::TraitsOf(scenario.plan.data_parallel.framework).textbook) {
-    return CannotRun(
-        "no program implements the framework reference, because it is a simplified model");
+    return CannotRun("framework reference is a simplified model, which no program implements");
   }
   return CannotRun("stepcast does not write nanotron's configuration");
 }

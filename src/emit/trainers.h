@@ -13,7 +13,7 @@ namespace stepcast::emit {
 
 // Writes a plan as configuration files of frameworks. Each function returns the complete text of a
 // file, or a sentence about why the program cannot run the plan. A setting that the program lacks
-// is an error; it is never omitted.
+// is an error, and never omitted.
 
 using Target = tl::expected<std::string, std::string>;
 
@@ -50,7 +50,7 @@ Target BatchScript(const scenario::Scenario& scenario, const model::NumericalCon
 
 struct Trainer {
   bool takes_deepspeed_json = false, takes_torchtitan_toml = false, takes_megatron_args = false;
-  // Returns the text of pytorch_NAME.py. Null if there is no such module.
+  // Returns the text of pytorch_NAME.py. Null if the program needs no such module.
   Target (*module)(const scenario::Scenario& scenario) = nullptr;
   // Returns the lines of launch.sh that set torchrun's command, or why no program can run the plan.
   Target (*launch)(const scenario::Scenario& scenario,

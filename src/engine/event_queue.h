@@ -27,14 +27,14 @@ namespace stepcast::engine {
 // fast for heaps in the cache, and slower with a million events.
 //
 // Successively pushed events may have the same time, for example if hundreds of ranks end the same
-// kernel. They need only two entries in the heap: the first event, and a list of the other events
-// (a burst). Each event of a burst is returned in constant time.
+// kernel. Events with the same time need only two entries in the heap: the first event, and a list
+// of the other events (a burst). Each event of a burst is returned in constant time.
 //
 // Push and Pop take O(log n) and allocate only if the queue exceeds its maximum length so far.
 template <typename Payload>
 class EventQueue {
   static_assert(std::is_trivially_copyable_v<Payload>);
-  static_assert(sizeof(Payload) == 4, "four bytes, so that an event fills sixteen");
+  static_assert(sizeof(Payload) == 4, "a payload must have four bytes");
 
  public:
   struct Event {
@@ -44,7 +44,7 @@ class EventQueue {
 
   EventQueue() = default;
   // Creates an empty queue with sequence numbers from `first_sequence` on, for tests that exhaust
-  // the sequence numbers. Results do not depend on it.
+  // the sequence numbers. Results do not depend on `first_sequence`.
   explicit EventQueue(std::uint32_t first_sequence) : next_sequence_(first_sequence) {}
 
   static constexpr std::uint32_t kLastSequence = std::numeric_limits<std::uint32_t>::max() >> 1;
@@ -132,8 +132,8 @@ class EventQueue {
 
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kArity = 4;
-  // The number of unused entries before the root. They align the children of every node to a cache
-  // line.
+  // The number of unused entries before the root. The unused entries align the children of every
+  // node to a cache line.
   static constexpr std::size_t kFirst = 3;
   static constexpr std::size_t kCacheLine = 64;
   static constexpr Entry kLatest = {std::numeric_limits<std::uint64_t>::max(),

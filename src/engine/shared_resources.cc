@@ -135,7 +135,8 @@ void SharedResources::ReachThrough(Activity activity) {
   }
 }
 
-// New rates for everything linked to what has changed through over-subscribed resources.
+// Computes new rates for all activities that over-subscribed resources connect to the changed
+// activities.
 void SharedResources::Solve() {
   ++solve_;
   for (const std::uint32_t r : changed_) {
@@ -156,7 +157,7 @@ void SharedResources::Solve() {
     if (TakesTwoRounds(activities_[activity])) two_rounds_.push_back(activity);
   }
 
-  // Most often all are alike: the first level is the only one.
+  // Usually, all levels are equal, so the first level is the only level.
   std::uint64_t level = LowestLevel();
   if (!two_rounds_.empty() && level >= kTwoRounds) {
     FixTwoRounds();
@@ -204,8 +205,8 @@ std::uint64_t SharedResources::LowestLevel() {
   return level;
 }
 
-// The rate at which the activities that are not fixed yet would use the resource up; full if they
-// would not.
+// The rate at which the activities without a fixed rate exhaust the resource; at most the full
+// rate.
 std::uint64_t SharedResources::LevelOf(std::uint32_t r) const {
   const Resource& resource = resources_[r];
   if (resource.not_fixed <= resource.left >> kRateBits) return kFullRate;
@@ -234,8 +235,7 @@ std::uint64_t SharedResources::FindLowest() {
   return level;
 }
 
-// All resources that are used up at this level, so that equal activities get equal rates to the
-// last bit.
+// All resources that are exhausted at this level, so that equal activities get exactly equal rates.
 void SharedResources::FixUsersOfLowest(std::uint64_t level) {
   for (const std::uint32_t r : lowest_) {
     for (const User& user : resources_[r].users) {

@@ -12,16 +12,16 @@ namespace stepcast::engine {
 // Activities that run at the same time and slow each other down if they use the same resources.
 //
 // The problem
-//   Activity a has work w_a: its duration if nothing slows it down. While it runs at rate
-//   x_a, 0 < x_a <= 1, its remaining work falls by x_a per unit of time, and it uses the part
-//   s_ar x_a of resource r, where s_ar >= 0 is its share. The capacity of a resource is 1:
+//   Activity a has work w_a: its duration if nothing slows it down. While activity a
+//   runs at rate x_a, 0 < x_a <= 1, its remaining work falls by x_a per unit of time, and it uses
+//   the part s_ar x_a of resource r, where s_ar >= 0 is its share. The capacity of a resource is 1:
 //
 //       sum over a of s_ar x_a  <=  1     for every resource r.
 //
 // The answer
 //   The rates are max-min fair: making any activity faster would slow down an activity that is
-//   not faster. They are unique, and progressive filling finds them: the rates of all activities
-//   rise together from zero. When
+//   not faster. The rates are unique, and progressive filling finds them: the rates of all
+//   activities rise together from zero. When
 //
 //       level_r = (1 - use of r by fixed activities) / (sum of s_ar over activities not fixed)
 //
@@ -52,19 +52,19 @@ namespace stepcast::engine {
 //   A resource whose shares add up to at most 1 limits nothing, because no rate exceeds 1. So only
 //   over-subscribed resources matter. A start or finish affects only the activities that are
 //   connected to it through over-subscribed resources, directly or through other activities.
-//   Usually there are no such resources: nothing is solved and no end moves. Starts and finishes at
-//   the same time are solved together, because hundreds of ranks in one collective change kernels
-//   at the same time. The time of a solve is proportional to the number n of affected uses, or to
-//   n log n if levels differ.
+//   Usually no resource is over-subscribed: nothing is solved and no end moves. Starts and finishes
+//   at the same time are solved together, because hundreds of ranks in one collective change
+//   kernels at the same time. The time of a solve is proportional to the number n of affected uses,
+//   or to n log n if levels differ.
 //
 // Numbers
-//   Shares are multiples of 2^-24 and rates multiples of 2^-38, rounded down (a share above 1 is
-//   rounded up, so that it still bounds its activity's rate). Remaining work is exact, in units of
-//   2^-38 ps. Ends are rounded up to a picosecond. Therefore an uncontended activity ends at
-//   exactly start + work, no work is lost or gained when rates change, no resource is used beyond
-//   its capacity, and no end is too early. Rounding a rate x down delays an end by less than
-//   4e-12 / x of the time at this rate: for a second at a rate near 1, by less than 4 ps.
-//   There is no floating point, so every machine computes the same result.
+//   Shares are multiples of 2^-24, and rates are multiples of 2^-38. Both are rounded down, but a
+//   share above 1 is rounded up, so that it still bounds its activity's rate. Remaining work is
+//   exact, in units of 2^-38 ps. Ends are rounded up to a picosecond. Therefore, an uncontended
+//   activity ends at exactly start + work, and no work is lost or gained when rates change. No
+//   resource is used beyond its capacity, and no end is too early. Rounding a rate x down delays an
+//   end by less than 4e-12 / x of the time at this rate: for a second at a rate near 1, by less
+//   than 4 ps. There is no floating point, so every machine computes the same result.
 //
 // Usage: activities and resources are numbers below those passed to Reset. Call Start and Finish
 // for everything that starts and finishes at one time, then Settle. moved() then lists the
@@ -97,8 +97,8 @@ class SharedResources {
   SharedResources(std::uint32_t resources, std::uint32_t activities) {
     Reset(resources, activities);
   }
-  // Removes all activities, and sets the numbers of resources and activities. Both are numbered
-  // from 0.
+  // Removes all activities, and sets the numbers of resources and activities. Resources and
+  // activities are numbered from 0.
   void Reset(std::uint32_t resources, std::uint32_t activities);
 
   // Starts `activity` at `now` with `work` remaining. `uses` has each resource at most once,
@@ -151,15 +151,16 @@ class SharedResources {
     return running.remaining - (done < running.remaining ? done : running.remaining);
   }
 
-  // Returns the activities that started before the last Settle, and those whose end it changed.
+  // Returns the activities that started before the last Settle, and the activities whose end the
+  // last Settle changed.
   std::span<const Activity> moved() const { return moved_; }
 
  private:
   struct Running {
     bool running = false;
-    bool started = false;          // whether it started since the last Settle
-    std::uint32_t fixed_in = 0;    // number of the solve that set its rate
-    std::uint32_t reached_in = 0;  // number of the last solve that affects it
+    bool started = false;          // whether the activity started since the last Settle
+    std::uint32_t fixed_in = 0;    // number of the solve that set the activity's rate
+    std::uint32_t reached_in = 0;  // number of the last solve that affects the activity
     std::uint32_t first_resource = 0;
     std::uint64_t rate = 0;  // in units of 2^-38
     std::uint64_t new_rate = 0;
@@ -174,10 +175,10 @@ class SharedResources {
   };
   struct Resource {
     bool changed = false;         // over-subscribed, with changed activities
-    std::uint64_t held = 0;       // shares of the activities that reserve it (kHolds)
+    std::uint64_t held = 0;       // shares of the activities that reserve the resource (kHolds)
     std::uint64_t left = 0;       // remaining capacity, during a solve, in units of 2^-62
     std::uint64_t not_fixed = 0;  // shares of activities without a fixed rate
-    std::uint64_t level = 0;      // rate at which they exhaust the resource, in units of 2^-38
+    std::uint64_t level = 0;      // rate of these activities that exhausts the resource, in 2^-38
     std::vector<User> users;
   };
   struct Level {

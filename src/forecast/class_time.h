@@ -44,12 +44,12 @@ std::optional<TimeRange> RangeOf(const PartTimes& exposed, Time step_time,
 
 // Sets the forecast's times and range. The timeline's steps must end when the steps of the last
 // class end. The host waits at a barrier from `host_waits` to the end of the described steps.
-// Without a barrier, `host_waits` must be this end.
+// Without a barrier, `host_waits` must be the end of the described steps.
 void SummariseTime(const TimedClass& own, const SteadyState& steady, Time host_waits,
                    const calibration::Calibration& profile, int devices, Forecast& forecast);
 
 // Summarizes the calls of each collective on each group in one step, sorted by collective, then by
-// group. `counts` is the number of calls in the scenario's step `longer`. Times are from step
+// group. `counts` are the numbers of calls in the scenario's step, `longer`. Times are from step
 // `step` of the timeline.
 std::vector<CollectiveSummary> SummariseCollectives(
     const program::Program& program, const cost::Prices& prices, const StepCounts& counts,

@@ -32,8 +32,8 @@ void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast);
 // (calibration::FrameworkCosts). For other frameworks, it is assumed to be zero, so the step may be
 // slower than forecast.
 
-// Returns the host time to issue one step if each kernel takes `dispatch`. This is a lower bound of
-// the step time.
+// Returns the host time to issue one step if each kernel takes `dispatch`. The issue time is a
+// lower bound of the step time.
 Time HostTime(const program::Program& program, const StepCounts& counts, const cost::Prices& prices,
               const Dispatch& dispatch);
 
@@ -43,16 +43,17 @@ std::string Sentence(const UnknownHost& unknown);
 
 // Widens the forecast's range if the framework's host costs are unknown and the host may limit the
 // step time. The upper end becomes the step time with the highest known host costs
-// (Forecast::unknown_host). Has no effect with measured runs, which include the host's time.
+// (Forecast::unknown_host). Similar measured runs reduce the widening, because measured runs
+// include the host's time. An equal run removes the widening.
 void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Program& program,
                         const StepCounts& counts, const cost::Prices& prices, Forecast& forecast);
 
 // Kinds of runs that are slower than their forecasts for unknown reasons (docs/uncertainty.md,
 // "Kinds of runs that are slower").
 
-// For kinds of runs that are known to be slower, raises the upper end of the range to the step time
-// multiplied by their largest measured / forecast time. Also sets Forecast::known_gap. Call this
-// function after the range is set.
+// For kinds of runs that are known to be slower, raises the range's upper end to the step time
+// multiplied by the kind's largest ratio of measured to forecast time. Also sets
+// Forecast::known_gap. Call this function after the range is set.
 void WidenByKnownGap(const scenario::Scenario& scenario, Forecast& forecast);
 
 }  // namespace stepcast::forecast

@@ -17,9 +17,9 @@
 // Explains the time and memory of a step: the output of `explain`.
 namespace stepcast::forecast {
 
-// A kind of part of the critical path. The critical path is a chain of operations that ends with
-// the step; each operation starts when the previous one ends. A step becomes shorter only if an
-// operation on the path becomes shorter.
+// The activity in a part of the critical path. The critical path is a chain of operations that ends
+// with the step; each operation starts when the previous one ends. A step becomes shorter only if
+// an operation on the path becomes shorter.
 
 enum class PathPartKind : std::uint8_t {
   kOperation,  // a kernel, copy, collective or host task runs
@@ -74,8 +74,8 @@ struct Explanation {
   std::vector<PathShare> path;             // sorted by time, largest first; adds up to path_length
   Time path_length;                        // equals the step time
   std::vector<ExposedCollective> exposed;  // sorted by exposed time, largest first
-  // The factor by which collectives must be faster to reduce exposed communication to kHiddenPart
-  // of the step. None if no factor is sufficient.
+  // The factor by which collectives must be faster to reduce exposed communication to the fraction
+  // kHiddenPart of the step. None if no factor is sufficient.
   std::optional<double> speed_that_hides;
   std::vector<WhatIf> what_if;        // gains if operations are kFaster times as fast, sorted
   std::vector<PeakContent> contents;  // sorted by size, largest first; adds up to memory.peak

@@ -23,7 +23,7 @@ namespace stepcast::forecast {
 struct ClassRun : PricedClass {
   program::Timeline timeline{};  // of one rank; steps end when the last class's steps end
   memory::Account memory{};
-  Time host_waits{};  // from then to the end of the described step, the host waits at a barrier
+  Time host_waits{};  // the host waits at a barrier from this time to the end of the described step
 };
 
 // A forecast, with the data from which it was computed.
@@ -58,7 +58,7 @@ Result<Run> Simulate(const scenario::Scenario& scenario);
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario);
 
 // The two parts of Simulate: PricedClassesOf lowers and prices the scenario, and SimulateAt
-// simulates the classes, whose prices the caller may change. Both fail if the lengths of
+// simulates the classes, whose prices the caller may change. Both functions fail if the lengths of
 // micro-batches vary.
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,

@@ -28,10 +28,10 @@ inline void Append(const Interval& interval, Intervals& to) {
 // Returns the union of the intervals: sorted, not empty, neither touching nor overlapping.
 Intervals Union(Intervals intervals);
 
-// Returns the times that are in both `a` and `b`. Both must be unions.
+// Returns the times that are in both `a` and `b`, which must be unions.
 Intervals Intersection(std::span<const Interval> a, std::span<const Interval> b);
 
-// Returns the times that are in `a` but not in `b`. Both must be unions.
+// Returns the times that are in `a` but not in `b`. `a` and `b` must be unions.
 Intervals Difference(std::span<const Interval> a, std::span<const Interval> b);
 
 Time Length(std::span<const Interval> intervals);

@@ -12,11 +12,11 @@
 // of a renewal process.
 //
 // Failures occur at a constant rate, also during recovery. After a failure, the job recovers and
-// continues from the last usable checkpoint. A save begins after `interval` seconds of work and
-// blocks work. The checkpoint is usable `background` seconds later, and the next save waits until
-// then. Let l be the failure rate, R the recovery, t the interval, d the blocking and B the
-// background time. Without failures, a new checkpoint becomes usable every L = max(t, B) + d
-// seconds. The expected time of such a cycle is
+// continues from the last usable checkpoint. A save begins after `interval` seconds of work, and
+// stops work for `blocking` seconds. The checkpoint is usable `background` seconds later, and the
+// next save waits until then. Let l be the failure rate, R the recovery, t the interval, d the
+// blocking and B the background time. Without failures, a new checkpoint becomes usable every L =
+// max(t, B) + d seconds. The expected time of such a cycle is
 //
 //   T = exp(l (R + t + d + B)) (1 - exp(-l L)) / l
 //
@@ -57,7 +57,7 @@ double BestInterval(const Failures& failures, const CheckpointCost& cost, double
 
 // Return approximations of the best interval, in seconds. Young 1974 (Communications of the ACM
 // 17): sqrt(2 d M) for a cost d and a mean time between failures M. Daly 2006: equation 37. Both
-// ignore CheckpointCost::background and require a positive failure rate.
+// approximations ignore CheckpointCost::background and require a positive failure rate.
 double YoungInterval(const Failures& failures, const CheckpointCost& cost);
 double DalyInterval(const Failures& failures, const CheckpointCost& cost);
 
@@ -76,9 +76,9 @@ struct SpareNodes {
 //
 // If more nodes are in repair than there are spares, the job stops or, if elastic, runs with fewer
 // replicas. Nodes are repaired independently, so the number of nodes in repair is a birth-death
-// process. Its stationary distribution depends only on the mean repair time. (For a job that stops,
-// it is Erlang's loss system.) Throughput is in samples. A restart with another number of replicas
-// takes no time in this model.
+// process. The stationary distribution of this process depends only on the mean repair time. (For a
+// job that stops, it is Erlang's loss system.) Throughput is in samples. A restart with another
+// number of replicas takes no time in this model.
 double MeanThroughput(const SpareNodes& pool);
 
 // Published data about failures of large jobs and about checkpoints: the defaults of `run-time`.
@@ -213,7 +213,7 @@ double StepEnergy(const PowerByPhase& power, const Forecast& forecast);
 // A run of many steps, with its failures, checkpoints and energy.
 struct WholeRun {
   Forecast step;          // without the time for checkpoint saves
-  TrainingTarget target;  // its availability is the fraction of work
+  TrainingTarget target;  // target.availability is the fraction of work
   RunInputs inputs;
   LongRun run;
   RunTime time;
@@ -222,8 +222,9 @@ struct WholeRun {
   double pue = 1;         // power usage effectiveness of the data center
   bool pue_assumed = false;
 
-  // Returns the shortest and longest duration of the run, in seconds: the fastest steps with the
-  // largest fraction of work, and the slowest steps with the smallest fraction.
+  // Returns the shortest and longest duration of the run, in seconds. The shortest has the fastest
+  // steps and the largest fraction of work; the longest has the slowest steps and the smallest
+  // fraction.
   std::pair<double, double> SecondsRange() const;
   // Returns the duration of the run for the likely inputs, in seconds.
   double Seconds() const;

@@ -35,9 +35,8 @@ Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communica
 // scenario's devices (uncertainty.h). 0 if there is no allocator.
 double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framework);
 
-// Returns the probability that a rank fits if its allocator reserves `reserved` bytes and `outside`
-// bytes are used outside the allocator. 1 or 0 for the `reference` framework, which has no forecast
-// error.
+// Returns the probability that a rank fits with `reserved` bytes in its allocator and `outside`
+// bytes outside the allocator. 1 or 0 for the `reference` framework, which has no forecast error.
 double FitProbabilityOf(const scenario::Scenario& scenario, Bytes reserved, Bytes outside);
 
 // Returns the device memory that is available to the program.

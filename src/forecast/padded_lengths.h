@@ -23,17 +23,18 @@
 //
 // If samples are batched by length, the samples of a step have similar lengths. The forecast uses
 // one length for all micro-batches of a step, without padding. A step's time is linear in the times
-// of its micro-batches. The mean step time is therefore the step time if every micro-batch takes
-// the mean time.
+// of its micro-batches. The mean step time is therefore the time of a step whose micro-batches all
+// take the mean time.
 //
 // The memory forecast assumes only the longest micro-batches.
 namespace stepcast::forecast {
 
 // The distribution of the largest of several random values.
 
-// Returns, for each value i, the probability that it is the largest of `draws` independent random
-// values: F(i)^n - F(i - 1)^n, where F is the cumulative probability and n is `draws`.
-// `probabilities` are in ascending order of the values. Their sum must be 1.
+// Returns, for each value i, the probability that value i is the largest of `draws` independent
+// random values. The probability is F(i)^n - F(i - 1)^n, where F is the cumulative probability and
+// n is `draws`. `probabilities` are in ascending order of the values. The sum of the probabilities
+// must be 1.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
 // Returns the expected maximum of `ranks` means, each of `draws` random values. Means are rounded
@@ -49,8 +50,8 @@ class PaddedLengths {
   // Returns the scenario with all samples of the largest length.
   static scenario::Scenario Longest(const scenario::Scenario& scenario);
 
-  // Returns one scenario for each possible sample length, shortest first. All samples of a scenario
-  // have this length. Lengths with a probability below 10^-12 per step are omitted.
+  // Returns one scenario for each possible sample length, shortest first. All samples of one
+  // scenario have the same length. Lengths with a probability below 10^-12 per step are omitted.
   const std::vector<scenario::Scenario>& scenarios() const { return scenarios_; }
 
   // Combines the forecasts of scenarios(), in the same order. `flops_of` returns the FLOPs of a

@@ -20,7 +20,7 @@
 // Simulates a step of few micro-batches instead of many. Between the fill and drain phases of its
 // pipeline, a step is periodic: each micro-batch ends one period after the previous one, on every
 // stream of every rank. Each omitted period therefore adds one period to the step time. Every run
-// of a shorter step is checked for this condition, and is not used if the check fails. Memory is
+// of a shorter step is checked for this periodicity, and is not used if the check fails. Memory is
 // computed by replaying the shorter step's requests as often as in the longer step
 // (memory/replay.h).
 namespace stepcast::forecast {

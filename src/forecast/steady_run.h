@@ -14,7 +14,8 @@
 
 namespace stepcast::forecast {
 
-// The described steps, (last - count, last]. The forecast step time is their mean duration.
+// The described steps, (last - count, last]. The forecast step time is the mean duration of these
+// steps.
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;
@@ -25,7 +26,7 @@ struct SteadyState {
 enum class Extent : std::uint8_t {
   kWhole,            // all steps, completely
   kUntilRepetition,  // until the simulator has detected repeating steps
-  kLateStart,  // also simulates only the end of the first step (simulate::Options::late_start)
+  kLateStart,        // kUntilRepetition with a late start (simulate::Options::late_start)
 };
 
 // A run of the ranks until their steps repeat.
@@ -40,8 +41,8 @@ struct SteadyRun {
 int FirstSteps(bool barrier);
 
 // The steps whose operations a run records. kFromDescribed omits steps before the first described
-// step if the extent is kWhole; with other extents, the described steps are not known in advance,
-// and all steps are recorded.
+// step if the extent is kWhole. With other extents, the described steps are not known in advance,
+// so all steps are recorded.
 enum class RecordedSteps : std::uint8_t { kAll, kFromDescribed };
 
 // Simulates the ranks until their steps repeat. `barrier`: ranks wait for one another between
@@ -50,8 +51,8 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded = RecordedSteps::kAll);
 
-// Like RunToSteadyState, but for programs that may deadlock (lowered programs never do). Returns
-// none after a deadlock.
+// Does the same as RunToSteadyState for programs that may deadlock (lowered programs never do).
+// Returns none after a deadlock.
 std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
                                           const SimulatedRanks& ranks, bool barrier,
                                           simulate::Recording recording, Extent extent, bool again,
@@ -68,8 +69,8 @@ SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ran
                        simulate::Recording recording, bool again);
 
 // Simulates the described steps of the simulator's last run, `before`, again, and records them. If
-// `before` stopped when steps repeated, the new run stops at the same point. Otherwise, it ends
-// with the step that overlaps the end of the described steps.
+// `before` stopped when steps repeated, the new run stops at the same point. Otherwise, the new run
+// ends with the step that overlaps the end of the described steps.
 SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                    simulate::Recording recording, const SteadyRun& before);
 

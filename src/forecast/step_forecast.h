@@ -71,8 +71,8 @@ class MarkedOperations {
 class StepForecast {
  public:
   // `frees` has the deferred frees of each class in `priced`. If `priced` are the classes of a
-  // shorter step, `shorter` describes this step. If they are the scenario's own classes, `shorter`
-  // is null.
+  // shorter step, `shorter` describes this step. If `priced` are the scenario's own classes,
+  // `shorter` is null.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
                const ShorterStep* shorter, simulate::Simulator& simulator,

@@ -12,8 +12,8 @@
 
 namespace stepcast::forecast {
 
-// A span within an interval of a timeline in which a kernel runs, on any stream. Usually, one
-// kernel runs at a time.
+// A time span in which a kernel runs on any stream, cut at the ends of an interval of a timeline.
+// Usually, one kernel runs at a time.
 
 struct KernelSpan {
   Time start, end;  // start and end are within the interval
@@ -36,7 +36,7 @@ struct KernelSpans {
 };
 
 // Returns the kernels in [start, end). `without` states which streams to ignore (indexed by
-// stream). Empty: none.
+// stream). Empty: no stream is ignored.
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
                           Time start, Time end, const std::vector<bool>& without = {});
 
@@ -57,8 +57,8 @@ struct Breakdown {
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits);
 
-// Like the function above, with `spans` as the device's kernels in [start, end). The timeline may
-// omit these kernels.
+// Divides the time in [start, end) of a timeline that may omit kernels. `kernels` are the device's
+// kernels in this interval.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits, const KernelSpans& kernels);
 

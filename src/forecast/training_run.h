@@ -85,7 +85,8 @@ struct MicroBatchFlops {
 // model::BuildWork for the scenario.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
-// Like the function above, for FLOPs that are already known.
+// Sets tokens per second, MFU and HFU like the other FillThroughput, from the FLOPs of a
+// micro-batch, `flops`.
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 
@@ -97,7 +98,7 @@ struct TimePart {
   bool always = true;  // false: shown only if not zero
 };
 
-// Returns the parts of a step's time in display order. They add up to the step time.
+// Returns the parts of a step's time in display order. The parts add up to the step time.
 std::vector<TimePart> PartsOf(const TimeBreakdown& time);
 
 }  // namespace stepcast::forecast

@@ -54,7 +54,7 @@ enum class Part : std::uint8_t {
 };
 inline constexpr std::size_t kParts = 9;
 // The relative standard deviation of kScan, which has no residual. Scans were measured on one
-// device with one library. Other measurements are between half and three times these rates.
+// device with one library. Rates in other measurements are between 0.5 and 3 times as high.
 inline constexpr double kScanDeviation = 0.4;
 std::string_view ResidualOf(Part part);
 
@@ -86,8 +86,8 @@ std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
 std::optional<BytesRange> MemoryRange(Bytes peak,
                                       const std::vector<calibration::Residual>& residuals);
 
-// The residual "memory" of profiles without one. It is the value of the shipped profiles, for all
-// GPUs.
+// The residual "memory" that is assumed if a profile lacks this residual: the value of the shipped
+// profiles, for all GPUs.
 inline constexpr double kMemoryResidual = 0.063;
 
 // Returns the probability that a caching allocator reserves at most `available` bytes if the
@@ -95,12 +95,11 @@ inline constexpr double kMemoryResidual = 0.063;
 //
 // The relative error is modeled as a Cauchy distribution. Half of the published peaks have an error
 // of at most 1.9 %, and 90 % of the peaks have an error of at most 13 %. The ratio of these two
-// errors is 7. It is near the ratio for a Cauchy distribution (6.3), and far from the ratio for a
-// normal distribution (2.4). The median of the modeled peaks is 0.1 % below the forecast, like the
-// median of the published peaks that fill half to four fifths of their device. The scale is chosen
-// so that 90 % of the modeled peaks are at most half the width of MemoryRange away from the median.
-// For a check, see `stepcast validate published`, "Probability that a peak fits"
-// (docs/accuracy.md).
+// errors, 7, is near the ratio for a Cauchy distribution (6.3), and far from the ratio for a normal
+// distribution (2.4). The median of the modeled peaks is 0.1 % below the forecast, like the median
+// of the published peaks that fill half to four fifths of their device. The scale is chosen so that
+// 90 % of the modeled peaks are at most half the width of MemoryRange away from the median. For a
+// check, see `stepcast validate published`, "Probability that a peak fits" (docs/accuracy.md).
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 

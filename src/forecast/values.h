@@ -37,7 +37,7 @@ struct RankClass {
 
 using memory::BytesByCategory;
 
-// The time breakdown of one step on the critical rank. Its parts add up exactly to the step time.
+// The time breakdown of one step on the critical rank. The parts add up exactly to the step time.
 // While a kernel is running, the time belongs to the kernel's phase. Otherwise, if a stream or the
 // host waits for a collective, the time is imbalance or exposed communication. All other time is
 // idle. A wait for an exchange is exposed communication if all its peers have begun the exchange.
@@ -54,8 +54,8 @@ struct TimeBreakdown {
   // The time in which the device waits while the allocator frees cached memory and allocates new
   // memory by driver calls (memory/account.h).
   Time allocator_flushes;
-  // The correction of the simulated step time by measured runs. It belongs to no phase. Zero
-  // without runs.
+  // The correction of the simulated step time by measured runs. The correction belongs to no phase.
+  // Zero without runs.
   Time learned;
 };
 
@@ -165,8 +165,8 @@ struct LengthsForecast {
   double sample_tokens = 0;   // mean length of a sample
   double padded_tokens = 0;   // mean number of tokens that a rank computes per sample, with padding
   double slowest_tokens = 0;  // mean padded length of the longest micro-batches
-  // Whether ranks wait for each other in each micro-batch. If false, they wait only at the end of a
-  // step.
+  // Whether ranks wait for each other in each micro-batch. If false, ranks wait only at the end of
+  // a step.
   bool wait_in_micro_batches = false;
   struct Step {
     std::int64_t tokens = 0;
@@ -196,7 +196,7 @@ struct Forecast {
   double wire_bytes_per_rank = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu are undefined
   // Model FLOPs per second (MFU), or model and recomputed FLOPs per second (HFU), divided by the
-  // peak of all GPUs. Both include masked attention scores, so they can exceed 1 for long
+  // peak of all GPUs. MFU and HFU include masked attention scores, so they can exceed 1 for long
   // sequences.
   double mfu = 0, hfu = 0;
   // The time of matrix multiplications and attention at the devices' peak, without masked FLOPs.
@@ -210,7 +210,7 @@ struct Forecast {
   std::vector<ClassForecast> classes{};
 };
 
-// Returns the memory of the class with the lowest fit probability, which is the step's fit
+// Returns the memory of the class with the lowest fit probability. The step has the same fit
 // probability.
 const MemoryForecast& LeastProbable(const Forecast& forecast);
 

@@ -11,8 +11,8 @@ namespace stepcast::forecast {
 void WarnOfCommunicationSettings(scenario::Scenario& scenario);
 
 // Adds a warning if the optimizer states of 16-bit parameters are not specified and determine
-// whether the fullest rank fits. In this case, the rank fits with the framework's default or with
-// the common alternative, but not with both. Nothing is simulated: the peak changes by the
+// whether the fullest rank fits. The warning means that the rank fits with the framework's default
+// or with the common alternative, but not with both. Nothing is simulated: the peak changes by the
 // difference of the state sizes.
 void WarnOfOptimizerStates(const MemoryForecast& memory, scenario::Scenario& scenario);
 

@@ -95,10 +95,9 @@ void ReadSharding(Reading& reading) {
   if (const Setting* named = reading.Stated("deepspeed")) {
     if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
       reading.Wrong("deepspeed",
-                    fmt::format("the option refers to the DeepSpeed configuration {}, which must "
-                                "also be on the command line",
+                    fmt::format("the DeepSpeed configuration {} is missing on the command line",
                                 Quoted(named->value.Shown())),
-                    fmt::format("add the second file: stepcast init {} {}", reading.document().file,
+                    fmt::format("add the file: stepcast init {} {}", reading.document().file,
                                 named->value.text));
       return;
     }

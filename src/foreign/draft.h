@@ -40,7 +40,7 @@ struct Entry {
   std::string key;  // "training.sequence_length"
   ScenarioValue value;
   std::string origin;  // shown in a comment: "train.toml:14", "torchtitan's default"
-  Location location;   // where the user can change the value; no file: nowhere
+  Location location;   // where the user can change the value; may be empty
 };
 
 // A setting that the scenario cannot express.
@@ -119,8 +119,8 @@ class Draft {
 // A scenario as text. Each value has a comment with its origin. Omitted settings are at the end.
 struct ScenarioText {
   std::string text;
-  // For each line of the text, where the user can change the value. If there is no such location,
-  // `file` is empty.
+  // For each line of the text, the location at which the user can change the line's value. If there
+  // is no location, `file` is empty.
   std::vector<Location> origins;
 };
 

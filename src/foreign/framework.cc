@@ -90,7 +90,8 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
         setting.name,
         option.key.empty()
             ? "stepcast cannot read the value, because the program computes the value"
-            : fmt::format("the program computes the value of the setting; set {}", option.key));
+            : fmt::format("the program computes the value of the setting; set the scenario key {}",
+                          option.key));
   }
   switch (option.effect) {
     case Effect::kNone:
@@ -119,8 +120,7 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
   if (!option.words.empty()) {
     const auto word = WordFor(option.words, value.text);
     if (!word) {
-      Omit(setting.name,
-           fmt::format("the key {} of a scenario does not accept the value", option.key));
+      Omit(setting.name, fmt::format("the scenario key {} has no equivalent value", option.key));
     } else if (!word->empty()) {
       draft_.State(option.key, std::string(*word), setting.location);
     }

@@ -21,7 +21,7 @@ namespace stepcast::foreign {
 enum class Effect : std::uint8_t {
   kSets,         // sets a scenario key
   kNone,         // no effect on step time or memory
-  kNotModelled,  // ignored by the forecast; without effect if the value is neutral
+  kNotModelled,  // ignored by the forecast; neutral values have no effect
   kRule,         // read by the framework's rules, together with other options
 };
 
@@ -97,7 +97,7 @@ struct Surroundings {
   std::function<std::optional<std::int64_t>()> experts{};        // number of experts; 0: dense
   // Returns whether one of the files belongs to the framework `name`.
   std::function<bool(std::string_view)> has_file_of{};
-  // Returns the value of an option in accelerate's file as text. Empty if it is not set.
+  // Returns the value of an option in accelerate's file as text. Empty if the option is not set.
   std::function<std::string(std::string_view)> accelerate_option{};
 };
 
@@ -139,14 +139,13 @@ class Reading {
   // file or, if the file does not set it, the framework's default.
   void Set(std::string_view key, ScenarioValue value, std::string_view because_of,
            std::string remark = {});
-  // Sets the key because the option is on. Does nothing if the option is off.
+  // Sets the key if the option is on.
   void SetIfOn(std::string_view key, ScenarioValue value, std::string_view option) {
     if (IsOn(option)) Set(key, std::move(value), option);
   }
-  // Sets the key to the integer value of the option. Does nothing if the option has no integer
-  // value.
+  // Sets the key to the option's value if the value is an integer.
   void SetInteger(std::string_view key, std::string_view option);
-  // Sets the key to the number that is the option's value. Does nothing for other values.
+  // Sets the key to the option's value if the value is a number.
   void SetNumber(std::string_view key, std::string_view option);
   // Records that the forecast ignores the option, if the file sets it.
   void Omit(std::string_view name, std::string consequence);

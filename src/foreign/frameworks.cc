@@ -52,10 +52,9 @@ void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
   if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
     reading.Wrong(file->name,
-                  fmt::format("the option refers to the DeepSpeed configuration {}, which must "
-                              "also be on the command line",
+                  fmt::format("the DeepSpeed configuration {} is missing on the command line",
                               Quoted(file->value.Shown())),
-                  fmt::format("add the second file: stepcast init {} {}", reading.document().file,
+                  fmt::format("add the file: stepcast init {} {}", reading.document().file,
                               file->value.text));
     return;
   }
@@ -151,10 +150,8 @@ constexpr KindOfFile kOthers[] = {
     {"model._component_", "a torchtune configuration without training"},
     {"max_duration", "a configuration of MosaicML's Composer"},
     {"device_train_microbatch_size", "a configuration of MosaicML's Composer"},
-    {"actor_rollout_ref",
-     "a verl configuration, which includes generation that stepcast does not model"},
-    {"policy.model_name",
-     "a NeMo RL configuration, which includes generation that stepcast does not model"},
+    {"actor_rollout_ref", "a verl configuration of training with rollouts (generation)"},
+    {"policy.model_name", "a NeMo RL configuration of training with rollouts (generation)"},
     {"services", "a Docker Compose file"},
     {"apiVersion", "a Kubernetes manifest"},
     {"provenance", "a stepcast calibration profile"},

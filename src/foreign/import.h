@@ -20,11 +20,11 @@ namespace stepcast::foreign {
 void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given);
 
 struct ImportRequest {
-  // The files, in any order. One may be a config.json or a model's name. A model without other
-  // files is trained with kDefaults (import.cc).
+  // The files, in any order. An entry may also be a config.json or a model's name. A model without
+  // other files is trained with kDefaults (import.cc).
   std::vector<std::string> files{};
-  std::string model{};    // a name or a file; empty: from the files
-  std::string cluster{};  // a topology's name or file; empty: from the files
+  std::string model{};    // a model's name or file; empty: from `files`
+  std::string cluster{};  // a topology's name or file; empty: from `files`
   std::optional<std::int64_t> nodes{};
   std::string gpus{};  // instead of cluster and nodes: "4 x rtx-4090"
   std::optional<std::int64_t> sequence_length{}, global_batch{};
@@ -46,7 +46,8 @@ struct Imported {
   ScenarioText scenario;
   std::string title;               // file names, for positions in the scenario
   std::vector<std::string> notes;  // sentences without full stop
-  // The defaults of a model without other files ("KEY=VALUE"), or the recipe of a name.
+  // The defaults of a model without other files ("KEY=VALUE"), or the recipe that an entry of
+  // `files` names.
   std::vector<std::string> assumed;
   std::string omissions;  // settings that the scenario lacks, as text; may be empty
 };

@@ -268,8 +268,7 @@ TEST(Import, DeepSpeedsSwitchNamesNoFile) {
        .cluster = "dgx-a100"});
   ASSERT_FALSE(imported.has_value());
   EXPECT_EQ(imported.error().front().message,
-            "the option turns DeepSpeed on, so a DeepSpeed configuration must also be on the "
-            "command line");
+            "DeepSpeed is on, but a DeepSpeed configuration is missing on the command line");
 }
 
 TEST(Import, AxolotlStatesItsDegrees) {

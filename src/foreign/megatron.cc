@@ -431,7 +431,7 @@ void ReadModules(Reading& reading) {
     others = others || !modelled;
     if (modelled) known += (known.empty() ? "" : " ") + name;
   }
-  if (others) reading.Omit("recompute-modules", "the activations of all other modules are stored");
+  if (others) reading.Omit("recompute-modules", "activations of unsupported modules are stored");
   if (known.empty()) {
     reading.Set("training.activation_checkpointing", "none", "recompute-modules");
     return;
@@ -627,10 +627,9 @@ void ReadByDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed-config");
   if (file != nullptr) {
     reading.Wrong("deepspeed-config",
-                  fmt::format("the option refers to the DeepSpeed configuration {}, which must "
-                              "also be on the command line",
+                  fmt::format("the DeepSpeed configuration {} is missing on the command line",
                               Quoted(file->value.Shown())),
-                  fmt::format("add the second file: stepcast init {} {}", reading.document().file,
+                  fmt::format("add the file: stepcast init {} {}", reading.document().file,
                               file->value.Shown()));
     return;
   }

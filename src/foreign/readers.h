@@ -14,7 +14,7 @@ extern const Framework kAxolotl;
 bool IsAxolotl(const Document& document);
 
 // The configuration of DeepSpeed in JSON (deepspeedai/DeepSpeed, deepspeed/runtime/zero/config.py
-// and constants.py). "auto" means the values of the other files, or those that Hugging Face's
+// and constants.py). "auto" means the values of the other files, or the values that Hugging Face's
 // integration computes.
 extern const Framework kDeepSpeed;
 
@@ -33,8 +33,8 @@ std::optional<Document> MegatronDocument(const Document& document);
 
 // Parses layer patterns in Megatron-LM's options, such as "([0]*3+[1]*58)".
 
-// Parses a list of zeros and ones, or sums and multiples of such lists. Returns none for other
-// values.
+// Parses a list of zeros and ones, or sums and multiples of lists. Returns none if the value is not
+// a pattern.
 std::optional<std::vector<bool>> ParseLayerPattern(const Value& value);
 
 // Reads the model's experts. Requires `num-experts` > 1.
@@ -52,8 +52,9 @@ bool IsNanotron(const Document& document);
 // arguments. NeMo's YAML has the sections trainer and model (NVIDIA/NeMo,
 // examples/nlp/language_modeling/conf/megatron_gpt_config.yaml). Megatron-Bridge's YAML is a
 // ConfigContainer with the sections model, train, optimizer and ddp (NVIDIA-NeMo/Megatron-Bridge,
-// src/megatron/bridge/training/config.py). Both spell Megatron-Core's settings with underscores;
-// the result is spelled as on Megatron-LM's command line. Returns none for other documents.
+// src/megatron/bridge/training/config.py). Both programs spell Megatron-Core's settings with
+// underscores; the result is spelled as on Megatron-LM's command line. Returns none if the document
+// belongs to neither program.
 std::optional<Document> NemoDocument(const Document& document);
 
 // The job configuration of torchtitan in TOML, for releases before 23 February 2026

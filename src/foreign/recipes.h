@@ -28,11 +28,11 @@ std::span<const Recipe> Recipes();
 
 // Returns the recipe for a name in files, options and functions, such as "llama3_8b",
 // "llama3_8b_pretrain_config" or "Llama3-8B". "_pretrain_common" has the settings common to all
-// recipes. Null if there is no recipe.
+// recipes. Null if no recipe has this name.
 const Recipe* RecipeOf(std::string_view name);
 
-// Returns the document with the recipe's settings before its own settings, which have priority.
-// `location` is where the recipe was selected.
+// Inserts the recipe's settings before the document's settings, which have priority. `location` is
+// where the recipe was selected.
 Document WithRecipe(const Recipe& recipe, const Location& location, Document document);
 
 // The largest size of a configuration file, in bytes, because the reading time is quadratic in the

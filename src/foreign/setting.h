@@ -57,8 +57,8 @@ struct Setting {
 
 // The settings of a file, in order.
 struct Document {
-  // Limits that real configurations never reach. They bound the reading time, because the search
-  // for a setting is linear.
+  // Limits that real configurations never reach. The limits bound the reading time, because the
+  // search for a setting is linear.
   static constexpr std::size_t kMostSettings = 10'000, kLongestName = 1'000;
 
   std::string file;
@@ -67,12 +67,12 @@ struct Document {
   // ignored.
   std::optional<Location> too_large{};
 
-  // Returns whether the limits allow another setting with this name or with names below it.
+  // Returns whether the limits allow another setting with this name; if not, sets `too_large`.
   bool HasRoomFor(std::string_view name, const Location& location);
 
   // Returns the last setting with this name, which has priority, or null.
   const Setting* Find(std::string_view name) const;
-  // Returns whether there is a setting with this name or with a name below it.
+  // Returns whether there is a setting with this name, or with a longer name such as "NAME.key".
   bool Has(std::string_view name) const;
 };
 

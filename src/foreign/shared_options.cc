@@ -102,9 +102,7 @@ void ReadCopies(Reading& reading, std::string_view option, std::int64_t copies,
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(option,
-                  "the number of ranks that store one copy of the states together depends on the "
-                  "number of GPUs",
+    reading.Wrong(option, "the size of a shard group depends on the number of GPUs",
                   "add the cluster: --cluster NAME --nodes N");
     return;
   }
@@ -158,8 +156,8 @@ void ReadBatching(Reading& reading, std::string_view batching, std::string_view 
   reading.Omit(
       because_of,
       fmt::format(
-          "{}, so the forecast step time is too long. Specify the lengths of samples as [tokens, "
-          "samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
+          "the forecast step time is too long, because {}. Specify the lengths of samples as "
+          "[tokens, samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
           packed ? "attention covers the full sequence" : "every sequence has the maximum length",
           packed ? ", or --set training.document_length=512" : ""));
 }

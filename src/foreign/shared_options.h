@@ -38,15 +38,15 @@ void ReadBatching(Reading& reading, std::string_view batching, std::string_view 
 // "launcher.nnodes", "launcher.nproc-per-node" and "env.PYTORCH_CUDA_ALLOC_CONF".
 void ReadLauncher(Reading& reading);
 
-// Reads names of models, optimizers and attention kernels. For all programs based on Hugging Face's
-// Trainer.
+// Functions for all programs based on Hugging Face's Trainer. They read names of models, optimizers
+// and attention kernels.
 
 // Returns stepcast's model with the dimensions of the Hugging Face Hub model `name`, of any owner:
 // the model with the longest name that is a prefix of `name`. None if no model matches.
 std::optional<std::string> ModelOfTheHub(const std::string& name);
 
 // Sets the model from an option, whose value is a model of the Hugging Face Hub or a folder with a
-// config.json. If the data root lacks the model, the later error message contains its name.
+// config.json. If the data root lacks the model, the later error message contains the model's name.
 void ReadHubModel(Reading& reading, std::string_view option);
 
 // Reads the name of an optimizer, such as "adamw_torch_fused" or "paged_adamw_8bit".
@@ -67,7 +67,7 @@ void ReadHubExperts(Reading& reading);
 void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss);
 
 // Sets the rank of adapters, and the layers with adapters as a list or "all-linear". Does nothing
-// if the file has no rank.
+// if the file does not set the rank of adapters.
 void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view targets,
                      std::string_view dropout);
 

@@ -16,7 +16,7 @@ namespace stepcast::foreign {
 
 // Evaluates shell arithmetic such as `A * (b + 1) / 2`: integers, + - * / %, comparisons and `?:`.
 // `value_of` returns the value of a variable. Returns none if a variable is unknown, if the text is
-// no arithmetic expression, or if the value exceeds 64 bits.
+// not an arithmetic expression, or if the value exceeds 64 bits.
 std::optional<std::int64_t> ShellArithmetic(
     std::string_view text,
     const std::function<std::optional<std::int64_t>(const std::string&)>& value_of);
@@ -57,7 +57,7 @@ ShellScript ReadShell(std::string_view text);
 
 // Interprets a shell script without executing commands: assignments, arrays, ${A:-b}, $((A * b)),
 // and tests and cases of known variables. The result lists commands with their words. All other
-// values are unknown, with the name of the variable that determines them.
+// values are unknown, and have the name of the variable that determines the value.
 
 // A part of a shell text, with its position.
 struct ShellPiece {

@@ -51,8 +51,8 @@ constexpr Option kOptions[] = {
                 "all stages have the same number of blocks; to set the number for each stage, use "
                 "parallelism.stage_layers"),
     NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
-                "stepcast does not read this file; to use the schedule, set parallelism.schedule "
-                "to the path of the file"),
+                "stepcast does not read the schedule's CSV file; to use the schedule, set "
+                "parallelism.schedule to the path of the file"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
          "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
@@ -127,7 +127,8 @@ constexpr Option kPythonOptions[] = {
         "the logits are divided among the ranks, so the memory forecast of a rank is too low"),
     NotModelled("parallelism.enable_fsdp_symm_mem", "false",
                 "collectives run NCCL's standard kernels"),
-    NotModelled("parallelism.full_dtensor", "false", "the host needs the same time as with FSDP2"),
+    NotModelled("parallelism.full_dtensor", "false",
+                "kernels need the same host time as with FSDP2"),
     Switch("parallelism.fsdp_defer_gradient_reduction", "data_parallel.accumulate_unsharded"),
     NotModelled("parallelism.fsdp_symm_mem_scope", "None",
                 "collectives run NCCL's standard kernels"),

@@ -20,7 +20,7 @@ constexpr Option kOptions[] = {
     NotModelled("model.quantize_base", "false",
                 "frozen parameters are stored in 16 bits, without quantization"),
     NotModelled("model.use_dora", "false", "adapters are standard LoRA adapters"),
-    NotModelled("model.*", "", "the dimensions of the model are those of the named model"),
+    NotModelled("model.*", "", "the model's name determines the dimensions of the model"),
     // Batch and samples.
     Sets("tokenizer.max_seq_len", "training.sequence_length"),
     Sets("batch_size", "training.micro_batch_size"),

@@ -157,10 +157,8 @@ void AskForFiles(Reading& reading) {
     const std::string file = reading.Text(launcher);
     reading.Wrong(
         launcher,
-        fmt::format("the option refers to the accelerate configuration {}, which must also be on "
-                    "the command line",
-                    Quoted(file)),
-        fmt::format("add the second file: stepcast init {} {}", reading.document().file, file));
+        fmt::format("the accelerate configuration {} is missing on the command line", Quoted(file)),
+        fmt::format("add the file: stepcast init {} {}", reading.document().file, file));
   }
 
   const Setting* named = reading.Stated("deepspeed");
@@ -169,19 +167,17 @@ void AskForFiles(Reading& reading) {
     if (!*on) return;
     reading.Wrong(
         "deepspeed",
-        "the option turns DeepSpeed on, so a DeepSpeed configuration must also be on the command "
-        "line",
+        "DeepSpeed is on, but a DeepSpeed configuration is missing on the command line",
         fmt::format(
             "write the DeepSpeed configuration as JSON, and add its path: stepcast init {} ds.json",
             reading.document().file));
     return;
   }
-  reading.Wrong("deepspeed",
-                fmt::format("the option refers to the DeepSpeed configuration {}, which must also "
-                            "be on the command line",
-                            Quoted(named->value.Shown())),
-                fmt::format("add the second file: stepcast init {} {}", reading.document().file,
-                            named->value.text));
+  reading.Wrong(
+      "deepspeed",
+      fmt::format("the DeepSpeed configuration {} is missing on the command line",
+                  Quoted(named->value.Shown())),
+      fmt::format("add the file: stepcast init {} {}", reading.document().file, named->value.text));
 }
 
 // Whether the file belongs to LLaMA-Factory, which adds keys to the Trainer's, and other

@@ -43,7 +43,7 @@ class Parser {
       } else {
         faults_.push_back({"csv.fields",
                            {file_, line, 1},
-                           fmt::format("the heading line has {} fields, but the line has {} fields",
+                           fmt::format("the heading line has {} fields, but this line has {}",
                                        table.headings.size(), cells.size()),
                            "put values that contain commas in double quotes"});
       }
@@ -68,7 +68,7 @@ class Parser {
   void FailTooLarge(Location location, std::size_t most, std::string_view what) {
     too_large_ = true;
     faults_.push_back({"file.too-large", std::move(location),
-                       fmt::format("more than {} {}", most, what),
+                       fmt::format("the table has more than {} {}", most, what),
                        "check that the path is correct"});
   }
 

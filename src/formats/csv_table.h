@@ -17,7 +17,7 @@ inline constexpr std::size_t kMostCsvTableFields = 200'000;
 inline constexpr std::size_t kMostCsvColumns = 100;
 
 struct CsvCell {
-  std::string text;  // quotes resolved; unquoted text is trimmed
+  std::string text;  // without quotes; unquoted text is trimmed
   Location location;
 };
 
@@ -35,8 +35,8 @@ Result<std::vector<std::vector<CsvCell>>> ParseCsvRows(std::string_view text,
                                                        const std::string& file);
 
 // Parses a table with headings on the first line. Errors of ParseCsvRows also apply. Further
-// errors: csv.fields (a line has not as many fields as headings), csv.heading (missing, empty or
-// duplicate), file.too-large (more than kMostCsvTableFields fields or kMostCsvColumns headings).
+// errors: csv.fields (a line with more or fewer fields than headings), csv.heading (missing, empty
+// or duplicate), file.too-large (more than kMostCsvTableFields fields or kMostCsvColumns headings).
 Result<CsvTable> ParseCsv(std::string_view text, const std::string& file);
 
 }  // namespace stepcast::formats

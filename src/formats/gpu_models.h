@@ -29,7 +29,7 @@ const GpuModel* FindGpuModel(std::string_view vendor, std::string_view device);
 const GpuModel* FindGpuModelOfCuda(std::string_view name);
 
 // Returns the raw bandwidth of one NVLink in one direction, for a GPU of this compute capability
-// (80, 90, ...), or none if it is unknown.
+// (80, 90, ...). None if the bandwidth is unknown.
 std::optional<Bandwidth> NvLinkBandwidth(int compute_capability);
 
 // Returns the raw bandwidth, in one direction, of a PCIe connection with `lanes` lanes.

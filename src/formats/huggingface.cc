@@ -68,7 +68,7 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
     if (value == nullptr) continue;
     if (value->kind != Kind::kObject) {
       reader.Warn(section,
-                  "the value is not an object, so the forecast does not scale rotary "
+                  "this key is not an object, so the forecast does not scale rotary "
                   "positions");
       continue;
     }
@@ -83,11 +83,11 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
       reader.Accept(other);
     } else if (reader.Find(other) != nullptr) {
       reader.Warn(other,
-                  "the model has no layers of the type, so the forecast ignores the rotary "
-                  "positions of the type");
+                  "the forecast ignores these rotary positions, because the model has no "
+                  "layers of this type");
     }
     if (section == "rope_parameters" && reader.Find("rope_scaling") != nullptr) {
-      reader.Warn("rope_scaling", "the forecast ignores the key and uses rope_parameters");
+      reader.Warn("rope_scaling", "the forecast ignores this key and uses rope_parameters");
     }
     return reader.Find(own) != nullptr ? own : section;
   }
@@ -114,7 +114,7 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std:
   }
   if (type != "default") {
     reader.Warn(key,
-                "the type of scaling is unknown, so the forecast does not scale rotary positions");
+                "this type of scaling is unknown, so the forecast does not scale rotary positions");
   }
   return std::nullopt;
 }
@@ -134,7 +134,7 @@ void RefuseWindow(Reader& reader, std::int64_t layers) {
   const std::optional<LayerTypes> types = ReadLayerTypes(reader, layers);
   if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
     reader.Refuse(types ? "layer_types" : "use_sliding_window",
-                  "models with the same model_type have no attention window",
+                  "models of this model_type have no attention window",
                   "write model_type: mistral, which has the same layers and an attention window");
   }
 }

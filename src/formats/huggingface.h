@@ -21,9 +21,9 @@ namespace stepcast::formats {
 // transformers 4 and 5. A file per model family defines the other keys (scenario/family_config.h).
 // Unknown keys cause a warning or an error.
 
-// The hint for features of layers that model files do not support.
+// The hint if a model's layers have a feature that model files do not support.
 inline constexpr const char* kTakeTheKeyOut =
-    "if the model does not use the feature, remove the key; stepcast cannot forecast models with "
+    "remove the key if the model does not use this feature; stepcast cannot forecast models with "
     "the feature";
 
 // Reads the values of a config.json by path, and records which values were requested, so that the
@@ -41,18 +41,18 @@ class HuggingFaceReader {
   const JsonValue* Find(const std::string& path);
   // Returns whether the file contains the key, even with the value null.
   bool Has(const std::string& path) const;
-  // Returns a dimension, or none if the key is missing or the value is below 1, which is reported.
+  // Returns a dimension, or none if the key is missing or invalid. Reports an invalid value.
   std::optional<std::int64_t> OptionalDimension(const std::string& path);
-  // Returns a dimension, or 0 if the key is missing or 0: the model lacks the part.
+  // Returns a dimension, or 0 (no such part in the model) if the key is missing or 0.
   std::int64_t OptionalDimensionOrZero(const std::string& path);
-  // Returns a dimension. If it is missing or invalid, reports a mistake and returns 1.
+  // Returns a dimension. If the key is missing or invalid, reports a mistake and returns 1.
   std::int64_t Dimension(const std::string& path);
   bool Boolean(const std::string& path, bool absent);
   double Number(const std::string& path, double absent);  // at least 0
   std::string Text(const std::string& path, std::string absent);
   // Returns the strings of an array, and reports other elements. None if the array is missing.
   std::optional<std::vector<std::string>> Texts(const std::string& path);
-  // Marks the key as requested. For values without effect.
+  // Marks a key without effect as requested.
   void Accept(const std::string& path) { Find(path); }
 
   // Reports a mistake: the forecast does not support this kind of model.
@@ -61,10 +61,10 @@ class HuggingFaceReader {
   // Adds a warning about a value that the forecast ignores. `what` is the forecast's assumption.
   void Warn(const std::string& path, std::string_view what);
 
-  // Returns the values that were not requested, by path: in the section, and in each of its objects
-  // that has a requested value.
+  // Returns the section's values that were not requested, by path. Skips the content of an object
+  // if no value of the object was requested.
   std::vector<std::pair<std::string, const JsonValue*>> Others() const;
-  // Returns the requested keys of the section, without keys of objects in the section.
+  // Returns the requested keys of the section, without nested keys.
   std::vector<std::string_view> KeysAskedFor() const;
   // Returns whether this reader has reported a mistake. If true, dimensions may be placeholders.
   bool failed() const { return mistakes_.size() > mistakes_before_; }
@@ -90,8 +90,8 @@ class HuggingFaceReader {
 void ReadGate(HuggingFaceReader& reader);
 
 // Defines which layers have attention windows if the file has no `layer_types`: all layers from
-// `first_layer` on, or all layers except every `full_every`-th layer. `key` is the key with the
-// rule. If `tokens` is 0, no layer has a window.
+// `first_layer` on, or all layers except every `full_every`-th layer. `key` is the config.json key
+// that sets the rule. If `tokens` is 0, no layer has a window.
 struct WindowRule {
   std::int64_t tokens = 0;
   std::int64_t first_layer = 0;
@@ -102,7 +102,7 @@ struct AttentionWindow {
   std::int64_t tokens = 0, full_every = 0;
 };
 AttentionWindow ReadWindow(HuggingFaceReader& reader, std::int64_t layers, const WindowRule& rule);
-// Reports a mistake if the file has a window. For model classes without attention windows.
+// Reports a mistake if the file has a window, for model classes without attention windows.
 void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 
 // Returns the epsilon of norms and the rotary positions of the model. The defaults are the same as

@@ -51,7 +51,7 @@ std::int64_t HuggingFaceReader::Dimension(const std::string& path) {
   if (Find(path) == nullptr) {
     mistakes_.push_back({"input.missing-key", location(),
                          fmt::format("missing key: {}", Quoted(PathOf(path))),
-                         "add the key: it is required for the model_type"});
+                         "add the key: this model_type requires it"});
     return 1;
   }
   return OptionalDimension(path).value_or(1);

@@ -21,7 +21,7 @@ struct ImportedTopology {
   std::vector<std::string> notes;
 };
 
-// The action of an import if its input lists no NVLinks, although the GPU type has NVLinks.
+// How an import handles an input without NVLinks if the GPU type has NVLinks.
 enum class MissingNvLinks : std::uint8_t {
   kRefuse,  // error topology.no-nvlinks
   kAssume,  // assume all links of the GPU type, to every other GPU or to switches
@@ -31,7 +31,7 @@ enum class MissingNvLinks : std::uint8_t {
 // User input of an import, in addition to the other tool's output.
 struct ImportOptions {
   std::string gpu{};                     // GPU type in topologies/gpus/<gpu>.yaml; empty: unknown
-  std::optional<Bandwidth> nic_speed{};  // speed of each NIC's port, if the input lacks it
+  std::optional<Bandwidth> nic_speed{};  // speed of ports for which the input has no speed
   // The NICs that connect nodes, by their names in the input. {"all"}: all NICs. Empty: the default
   // of the input format.
   std::vector<std::string> nics{};
@@ -40,9 +40,9 @@ struct ImportOptions {
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
-// Default latencies, which the formats lack. They are equal to those in topologies/*.yaml, and
-// similar to measured peer-to-peer latencies. The NIC's default is the specified port latency of
-// InfiniBand HDR.
+// Default latencies, for input formats without latencies. The defaults equal the latencies in
+// topologies/*.yaml, and are similar to measured peer-to-peer latencies. The NIC's default is the
+// specified port latency of InfiniBand HDR.
 inline constexpr Time kNvLinkLatency = Nanoseconds(250);
 inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
@@ -55,9 +55,9 @@ inline constexpr const char* kFabricNote =
     "the speed of the NICs' ports";
 
 // Returns the bandwidth between two CPUs of a host, in one direction: links x transfer rate x bits
-// per transfer, with the number of links of two-socket GPU servers. (NCCL uses the constants in
-// src/graph/topo.h only for its search.) Unknown processors have the bandwidth of the slowest
-// processor since 2017.
+// per transfer, with the number of links of two-socket GPU servers. (The constants in NCCL's
+// src/graph/topo.h are only for NCCL's search.) Unknown processors have the bandwidth of the
+// slowest processor since 2017.
 inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   using topology::Processor;
   const auto links = [](int count, double gigatransfers, int bits) {
@@ -111,22 +111,22 @@ inline topology::Fabric OneSwitch(Bandwidth port) {
 //           <nic><net name="mlx5_0" dev="0" speed="400000" port="1" .../></nic>
 //
 //   - GPUs are numbered by rank (without ranks, by dev or position), and NICs by dev.
-//   - A bridge with one device below it is treated as a wire. A Broadcom switch below another
-//     Broadcom switch is merged into it, as in NCCL.
+//   - A bridge with one device below it is treated as a wire. As in NCCL, a Broadcom switch below
+//     another Broadcom switch becomes a part of the upper switch.
 //   - speed is in Mbit/s. Only the fastest NICs are used, because nodes communicate over them.
 //   - A PCIe device without speed or width has NCCL's default of 8 GT/s or 16 lanes.
 //   - All CPUs of a host are linked with each other, at the bandwidth of their type.
-//   - A file for NCCL_TOPO_FILE may lack NVLinks, because NCCL detects them. The file is then
-//     rejected if the GPU type has NVLinks, unless options.missing_nvlinks is set. With kAssume,
-//     every GPU has all links of its GPU type. In a node of up to four GPUs, they are divided
-//     equally among the other GPUs, if possible. Otherwise, they lead to one switch that represents
-//     all switches.
+//   - A file for NCCL_TOPO_FILE may lack NVLinks, because NCCL detects them. If the GPU type has
+//     NVLinks, such a file is rejected, unless options.missing_nvlinks is set. With kAssume, every
+//     GPU has all links of its GPU type. In a node of up to four GPUs, a GPU's links are divided
+//     equally among the other GPUs, if possible. Otherwise, all links lead to one switch that
+//     represents all switches.
 //
 // Irrelevant attributes that NCCL writes are ignored; other unknown attributes are listed in the
 // notes.
 //
 // Errors:
-//   xml.syntax: also for a truncated text, with the element that is not closed
+//   xml.syntax: also for a truncated text; the message has the element without an end tag
 //   xml.too-deep
 //   topology.not-nccl: another kind of document
 //   topology.bad-attribute
@@ -140,11 +140,11 @@ inline topology::Fabric OneSwitch(Bandwidth port) {
 Result<ImportedTopology> ParseNcclTopology(std::string_view text, const std::string& file,
                                            const ImportOptions& options);
 
-// The output of `nvidia-smi topo -m`: a matrix of GPUs and NICs with the class of the route between
-// each pair (NV18, PIX, PXB, PHB, NODE, SYS), CPU and NUMA affinity of the GPUs, and a legend with
-// the names of NICs. Tabs, blanks or bars separate the columns. Terminal escape sequences and
-// prefixes of pasted lines ("> ", "# ") are ignored. Old releases print the NICs' names in the
-// matrix.
+// The output of `nvidia-smi topo -m`: a matrix of GPUs and NICs, and a legend with the names of
+// NICs. The matrix has the class of the route between each pair (NV18, PIX, PXB, PHB, NODE, SYS),
+// and the CPU and NUMA affinity of the GPUs. Tabs, blanks or bars separate the columns. Terminal
+// escape sequences and prefixes of pasted lines ("> ", "# ") are ignored. Old releases print the
+// NICs' names in the matrix.
 //
 //   PIX, PXB   one PCIe switch (or a tree of switches, treated as one)
 //   PHB, NODE  one CPU
@@ -152,8 +152,8 @@ Result<ImportedTopology> ParseNcclTopology(std::string_view text, const std::str
 //   NV#        # NVLinks: direct links, or links to NVSwitches (treated as one switch) if a GPU
 //              would need more direct links than it has
 //
-// If a NIC is on a PCIe switch with a GPU, NICs on switches without GPUs are omitted, because they
-// are for storage and management. options.nics selects other NICs, by their names in the matrix or
+// If any NIC shares a PCIe switch with a GPU, all other NICs are omitted, because such NICs usually
+// serve storage or management. options.nics selects other NICs, by their names in the matrix or
 // legend.
 //
 // The output contains neither the GPU type nor speeds. options.gpu is therefore required, and also

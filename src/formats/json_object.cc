@@ -208,7 +208,7 @@ class Collector {
   void FailTooLarge(Location location, std::size_t most, std::string_view what) {
     too_large_ = true;
     mistakes.push_back({"json.too-large", std::move(location),
-                        fmt::format("more than {} {}", most, what),
+                        fmt::format("the file has more than {} {}", most, what),
                         "check that the path is correct"});
   }
 

@@ -79,7 +79,7 @@ TEST(JsonObjectTest, IsBounded) {
   const Diagnostics mistakes = MistakesIn(texts(200'000));
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "json.too-large");
-  EXPECT_EQ(mistakes[0].message, "more than 200000 values");
+  EXPECT_EQ(mistakes[0].message, "the file has more than 200000 values");
 }
 
 // Paths have at most four keys: deeper values are counted, but not kept.

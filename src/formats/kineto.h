@@ -27,8 +27,8 @@
 // Each time is the later of the host's time and the end of the previously launched kernels. Layer
 // times exclude exposed communication after backward. The rest of the step is the optimizer.
 //
-// Without step annotations, a step ends with the optimizer's annotation (`Optimizer.step#...`).
-// Without either, the complete trace is one step.
+// Without step annotations, a step ends with the optimizer's annotation (`Optimizer.step#...`). A
+// trace without step and optimizer annotations is one step.
 //
 // Errors:
 //   file.not-json
@@ -62,9 +62,9 @@ struct TracedStep {
   std::vector<std::string> notes;             // about data that the trace lacks
 };
 
-// Reads step number `step` (by default, the step of median duration among those with a backward
-// pass). `sizes` are the numbers of elements of the model's parameters in registration order, for
-// traces without shapes; gradients are then assumed to be ready in reverse order. Stores only the
+// Reads step number `step` (by default, the step of median duration among the steps with a backward
+// pass). For traces without shapes, `sizes` has the number of elements of each model parameter, in
+// registration order. Gradients are then assumed to be ready in reverse order. Stores only the
 // current block of the text and the needed event data.
 Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
                                std::optional<std::int64_t> step,

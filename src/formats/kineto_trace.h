@@ -34,17 +34,18 @@ enum class KinetoWork : std::uint8_t { kKernel, kCopy, kSet };
 // An operation on a stream: a kernel, a copy or a memset.
 struct KinetoKernel {
   Moment start = 0, end = 0;
-  // Start and end of the host call that launched the operation. If it is missing, both are `start`.
+  // Start and end of the host call that launched the operation. If the trace lacks this call, both
+  // are `start`.
   Moment launch = 0, launched = 0;
   bool launch_known = false;
   std::int64_t correlation = 0;
   std::int32_t name = 0;         // index in KinetoTrace::names
   std::int32_t collective = -1;  // NCCL: index in KinetoTrace::collectives; else -1
   std::int32_t step = -1;        // step number in a trace written by stepcast; otherwise -1
-  Moment waited = 0;             // only from stepcast: earlier wait of the stream for other ranks
+  Moment waited = 0;             // only from stepcast: preceding wait for other ranks
   std::int32_t process = 0;
   KinetoWork work = KinetoWork::kKernel;
-  bool optimizer = false;  // the phase is the optimizer, if stepcast wrote the trace
+  bool optimizer = false;  // only from stepcast: the phase is the optimizer
   bool nccl() const { return collective >= 0; }
 };
 
@@ -64,7 +65,7 @@ struct KinetoAnnotation {
   Moment start = 0, end = 0;
 };
 
-// The activities of the host while it launches no operations.
+// Host activities other than launches of operations.
 enum class KinetoHost : std::uint8_t {
   kDataLoading,  // next() of the data loader, and host tasks for data loading
   kAllocator,    // cudaMalloc, cudaFree and similar calls
@@ -87,9 +88,9 @@ struct KinetoTrace {
   std::optional<std::int64_t> rank;  // the rank in distributedInfo
 };
 
-// A step on the host. It ends when the next step begins; the last step ends with its annotation.
-// Without step annotations, a step ends with the optimizer's annotation. Without either, the
-// complete trace is one step.
+// A step on the host. A step ends when the next step begins; the last step ends with its
+// annotation. Without step annotations, a step ends with the optimizer's annotation. A trace
+// without step and optimizer annotations is one step.
 struct KinetoStep {
   std::int64_t number = 0;
   Moment begin = 0, end = 0;

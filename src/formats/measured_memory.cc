@@ -253,10 +253,11 @@ Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& fi
     measured.at_peak = bytes;
   }
   if (measured.allocated == Bytes()) {
-    return Fail(file, "snapshot.no-peak",
-                "the JSON text is not a memory timeline of torch.profiler: a list of times, and a "
-                "list of sizes by category",
-                "use the output file of export_memory_timeline(\"timeline.json\")");
+    return Fail(
+        file, "snapshot.no-peak",
+        "the JSON text is not a memory timeline of torch.profiler, which consists of a list "
+        "of times and a list of sizes by category",
+        "use the output file of export_memory_timeline(\"timeline.json\")");
   }
   return measured;
 }

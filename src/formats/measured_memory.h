@@ -20,7 +20,7 @@
 //     start, in whole KiB, MiB or GiB.
 //   - timeline: torch.profiler's export_memory_timeline(FILE.json)
 //     (torch/profiler/_memory_profiler.py): bytes by category at every change. The peak is the
-//     maximum of their sum.
+//     maximum of the sum over categories.
 //
 // Errors: snapshot.unknown-form, snapshot.no-peak (the file contains no peak), errors of pickle.h,
 // file.not-json.

@@ -314,7 +314,7 @@ class TextReader {
     constexpr std::size_t kMostHosts = 10'000;
     run_.hosts.insert(std::string(name.text));
     return run_.hosts.size() <= kMostHosts ||
-           TooLarge(name, fmt::format("more than {} hosts", kMostHosts));
+           TooLarge(name, fmt::format("the log has more than {} hosts", kMostHosts));
   }
 
   // Reports the last mistake, after which nothing is read.
@@ -329,7 +329,7 @@ class TextReader {
     constexpr std::size_t kMostTables = 1000;
     constexpr std::size_t kMostColumns = 100;
     if (runs_.size() == kMostTables) {
-      TooLarge(words[0], fmt::format("more than {} tables", kMostTables));
+      TooLarge(words[0], fmt::format("the log has more than {} tables", kMostTables));
       return;
     }
     if (words.size() > kMostColumns) {
@@ -415,7 +415,7 @@ class TextReader {
       }
     }
     if (run_.rows.size() == kMostRows) {
-      TooLarge(words[0], fmt::format("more than {} rows", kMostRows));
+      TooLarge(words[0], fmt::format("the table has more than {} rows", kMostRows));
       return;
     }
     run_.rows.push_back(std::move(row));
@@ -493,7 +493,7 @@ class JsonReader {
     std::size_t at = results;
     if (document.at("results").size() > kMostRows) {
       check_.Report("nccl-tests.too-large", run.location,
-                    fmt::format("more than {} rows", kMostRows),
+                    fmt::format("'results' has more than {} rows", kMostRows),
                     "use a file with the results of one measurement");
       return tl::unexpected(std::move(check_.mistakes));
     }

@@ -18,11 +18,10 @@ namespace stepcast::formats {
 //
 // Text: the heading determines the columns. Output of old releases ("error" instead of "#wrong", no
 // "root") and of new releases (per-iteration columns, a time stamp at the end) can be read.
-// Collectives without a reduction may have empty "redop" and "root". Lines may be indented. They
-// may begin with time stamps and prefixes of launchers and log collectors: Open MPI's
-// "[1,0]<stdout>:" (--tag-output), srun's "0: " (--label), kubectl's "[pod/name/container] "
-// (--prefix). A file may contain several runs. If the last row of a truncated log has too few
-// columns, it is ignored.
+// Collectives without a reduction may have empty "redop" and "root". Lines may be indented, and may
+// begin with time stamps and prefixes of launchers and log collectors: Open MPI's "[1,0]<stdout>:"
+// (--tag-output), srun's "0: " (--label), kubectl's "[pod/name/container] " (--prefix). A file may
+// contain several runs. A last row with too few columns is ignored, because the log was truncated.
 //
 // JSON: versions 2 and later. The recorded environment is ignored.
 //
@@ -45,8 +44,8 @@ struct NcclTestsRow {
 
 // Properties of a collective that follow from the rows of its table.
 struct NcclTestsTraits {
-  std::optional<bool> reduces;  // from the column redop; none if it is missing
-  std::optional<bool> rooted;   // from the column root; none if it is missing
+  std::optional<bool> reduces;  // from the column redop; none without this column
+  std::optional<bool> rooted;   // from the column root; none without this column
   double algbw = 0, busbw = 0;  // GB/s in the row with the largest algbw; 0: unknown
 };
 
@@ -68,9 +67,9 @@ struct NcclTestsRun {
 
 Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);
 
-// Converts runs of nccl-tests to the tables of a calibration profile, one table per collective,
-// number of ranks and number of nodes. The time of several rows of the same size (in several logs
-// or cycles) is their mean.
+// Converts runs of nccl-tests to the tables of a calibration profile, one table for each
+// combination of collective, number of ranks and number of nodes. If several rows have the same
+// size (in several logs or cycles), the table has the mean of their times.
 
 // Deduces the collective of a table from the columns and the ratio busbw / algbw (BusFactor), for
 // logs without the program's name. The columns redop and root show whether there is a reduction and
@@ -90,7 +89,7 @@ struct NcclTestsOptions {
   std::optional<int> ranks_per_node{};         // none: computed from the hosts in the log
   bool in_place = false;                       // use the in-place times
   // Whether to accept a larger size with a shorter time than a smaller size. Both sizes then have
-  // the mean of their times, and the table may be noisier than other tables.
+  // the mean of the two times, and the table may be noisier than other tables.
   bool keep_noise = false;
   std::string name{};
   std::string gpu{};  // GPU type; empty: from device names in the logs

@@ -191,7 +191,7 @@ class Merger {
       Report("nccl-tests.no-ranks", run.location,
              ranks == 0 ? "the log does not specify the number of ranks"
                         : "a single rank does not communicate",
-             ranks == 0 ? "give --ranks" : "measure with several ranks");
+             ranks == 0 ? "add --ranks N" : "measure with several ranks");
       return std::nullopt;
     }
     int nodes = std::max(static_cast<int>(run.hosts.size()), 1);
@@ -261,7 +261,7 @@ class Merger {
     }
     if (added > 0) return;
     Report("nccl-tests.no-times", run.location,
-           fmt::format("no row has a size larger than zero and {} times",
+           fmt::format("no row has both {} times and a size larger than zero",
                        options_.in_place ? "in-place" : "out-of-place"),
            options_.in_place ? "omit --in-place" : "add --in-place");
   }

@@ -459,10 +459,8 @@ class Reader : TopologyImport {
             place.speed = *options_.nic_speed;
           } else {
             Report("topology.impossible", place.location,
-                   fmt::format(
-                       "the attribute 'speed' of <net>, in Mbit/s, {}: {}",
-                       *speed <= 0 ? "must be above zero" : "is higher than the speed of any link",
-                       *speed),
+                   fmt::format("the attribute 'speed' of <net> must be from 1 to {} Mbit/s: {}",
+                               kMostMegabits, *speed),
                    "write the port's speed (400000 for 400 Gbps), or add --nic-speed 400Gbps");
           }
         } else {
@@ -475,10 +473,8 @@ class Reader : TopologyImport {
                                            (up ? static_cast<std::int64_t>(ports.size()) : 1));
       if (!up && place.up == Bandwidth()) place.up = PcieBandwidth(8, 16);
       if (up && ports.size() > 1) {
-        Note(
-            fmt::format("the {} ports of the card at {} use one PCIe connection together, with "
-                        "equal bandwidths",
-                        ports.size(), bus));
+        Note(fmt::format("the {} ports of the card at {} share one PCIe connection equally",
+                         ports.size(), bus));
       }
       places_.push_back(std::move(place));
     }
@@ -543,8 +539,9 @@ class Reader : TopologyImport {
       Place& place = At(nic);
       if (place.speed == fastest || options_.AllNics()) continue;
       place.gone = true;
-      Note(fmt::format("NIC {} with {} is ignored, because nodes communicate over the NICs with {}",
-                       Quoted(place.name), FormatBandwidth(place.speed), FormatBandwidth(fastest)));
+      Note(
+          fmt::format("NIC {} ({}) is ignored, because nodes communicate over the faster NICs ({})",
+                      Quoted(place.name), FormatBandwidth(place.speed), FormatBandwidth(fastest)));
     }
     if (fastest > Bandwidth()) {
       fabric_ = OneSwitch(fastest);
@@ -756,7 +753,7 @@ class Reader : TopologyImport {
                             : fmt::format("the attribute 'count' of <{}> must be from 1 to {}: {}",
                                           name, topology::kMostParallelLinks,
                                           Quoted(link.attribute("count").value())),
-             "remove the link if it does not exist");
+             "remove the element if the machine has no such link");
     }
     return std::nullopt;
   }
@@ -770,7 +767,7 @@ class Reader : TopologyImport {
       ReadDirectNvLink(places_[other->second].index, link, links, listed);
     } else if (kind.starts_with("0x03")) {
       Note(fmt::format(
-          "line {}: the links to {} are ignored, because the input has no GPU with the address",
+          "line {}: the links to {} are ignored, because the input has no GPU at this address",
           LocationOf(link).line, links.target));
     } else if (kind == "0x068001") {  // an IBM bridge: the CPU
       if (gpu.cpu < 0) return;
@@ -794,8 +791,8 @@ class Reader : TopologyImport {
     direct.rate = links.rate;
     if (is_new || direct.count == links.count) return;
     Report("topology.impossible", LocationOf(link),
-           fmt::format("the element has {} links to the other GPU, but the other GPU has {} links "
-                       "in the opposite direction (line {})",
+           fmt::format("this GPU has {} links to another GPU, but that GPU has {} links back "
+                       "(line {})",
                        links.count, direct.count, direct.location.line),
            "write the same 'count' in the elements of both GPUs");
   }
@@ -831,14 +828,14 @@ class Reader : TopologyImport {
       Report("topology.no-nvlinks", LocationOf(root_),
              fmt::format("the input has no NVLinks, but a GPU of type {} has {} links", model->name,
                          model->nvlinks),
-             "write the file again with NCCL_TOPO_DUMP_FILE. If the machine has the links of a "
-             "usual server, add --nvlink assume; otherwise, --nvlink none");
+             "write the file again with NCCL_TOPO_DUMP_FILE; or add --nvlink assume if each GPU "
+             "has all links of its type, or --nvlink none if no GPU has links");
       return;
     }
     if (options_.missing_nvlinks == MissingNvLinks::kNone) {
       Note(
-          fmt::format("the topology has no NVLinks, because the input has no NVLinks, but a GPU of "
-                      "type {} has {} links",
+          fmt::format("the topology has no NVLinks, as in the input, although a GPU of type {} "
+                      "has {} links",
                       model->name, model->nvlinks));
       return;
     }
@@ -873,7 +870,7 @@ class Reader : TopologyImport {
              fmt::format(
                  "the attributes 'bw' and 'count' of <c2c> must be larger than zero: {} and {}",
                  bandwidth, count),
-             "remove the link if it does not exist");
+             "remove the element if the machine has no such link");
       return;
     }
     if (gpu.cpu < 0) return;
@@ -928,12 +925,11 @@ class Reader : TopologyImport {
         if (all.Find(IdOf(kind, At(i).index)) == home) continue;
         const bool is_gpu = kind == DeviceKind::kGpu;
         Report("topology.impossible", At(i).location,
-               fmt::format("some devices are not connected: there is no path from the GPU at {} "
-                           "(line {}) to the {}: {}",
+               fmt::format("there is no path from the GPU at {} (line {}) to the {} {}",
                            At(gpus[0]).bus, At(gpus[0]).location.line, is_gpu ? "GPU" : "NIC",
                            Quoted(is_gpu ? At(i).bus : At(i).name)),
                "move the <pci> of the device into the <cpu> that the device is attached to; "
-               "NVSwitches connect the hosts of an NVLink domain");
+               "for several hosts, list the links to NVSwitches");
         return;
       }
     }

@@ -365,8 +365,8 @@ class Reader : TopologyImport {
     SetCount(DeviceKind::kPcieSwitch, switch_numbers.size());
     SetCount(DeviceKind::kCpu, cpu_numbers.size());
     Note(fmt::format(
-        "the input does not specify the speed of PCIe. Assumed: 16 lanes of generation {}, the "
-        "connection of the GPU type {}",
+        "the input does not specify the speed of PCIe. Assumed: 16 lanes of generation {}, as "
+        "for the GPU type {}",
         model.pcie_generation, model.name));
     Note(
         "the input does not specify the PCIe switches. Assumed: one PCIe switch for each group of "
@@ -377,7 +377,7 @@ class Reader : TopologyImport {
     if (nics_ > 0) {
       fabric_ = OneSwitch(*options_.nic_speed);
       Note(kFabricNote);
-      Note("assumed: the NICs connect nodes at the given speed");
+      Note("assumed: the NICs connect nodes at the speed of --nic-speed");
     } else {
       Note("the input has no NIC, so the topology has a single node");
     }

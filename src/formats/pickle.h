@@ -34,8 +34,9 @@ struct PickleValue {
   std::string text{};
   std::vector<const PickleValue*> items{};  // for a mapping: key, value, key, value, ...
 
-  // Returns the value of a key of this mapping. Null if the key is missing or this is no mapping.
-  // Searches only the first kMostKeys keys, because a huge mapping may be referenced many times.
+  // Returns the value of a key of this mapping. Null if the key is missing or this value is not a
+  // mapping. Searches only the first kMostKeys keys, because a huge mapping may be referenced many
+  // times.
   static constexpr std::size_t kMostKeys = 64;
   const PickleValue* Find(std::string_view key) const;
   // Returns the integer or boolean value. Returns `otherwise` for other kinds of values.

@@ -24,7 +24,7 @@ namespace stepcast::formats {
 // deadlock, parallel/schedule_check.h).
 Result<parallel::PipelineSchedule> ParseScheduleCsv(std::string_view text, const std::string& file);
 
-// Returns the text of a schedule, without empty cells. Parsing it returns the same schedule.
+// Returns the text of a schedule, without empty cells. Parsing the text returns the same schedule.
 std::string ScheduleCsv(const parallel::PipelineSchedule& schedule);
 
 }  // namespace stepcast::formats

@@ -46,7 +46,7 @@ class TopologyImport {
     mistakes_.push_back(
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
-  // Adds a note, unless it is already there.
+  // Adds a note, unless the notes already contain it.
   void Note(std::string note) {
     if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
     if (notes_.size() < kMostShownFaults) {
@@ -70,9 +70,10 @@ class TopologyImport {
     node_type_.devices[static_cast<std::size_t>(kind)] = static_cast<int>(count);
   }
 
-  // Returns the machine, or the mistakes. `location` is the position of impossible machines.
+  // Returns the machine, or the mistakes. If the machine is impossible, the mistakes have the
+  // position `location`.
   Result<ImportedTopology> Finish(const Location& location) {
-    constexpr std::size_t kMostRules = 1000;  // limit of topology files (scenario/topology_file.h)
+    constexpr std::size_t kMostRules = 1000;  // the most entries of `links` in a topology file
     node_type_.links = RulesOf(links_);
     for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, fabric_ ? 2 : 1)) {
       Report("topology.impossible", location, fault.message, fault.hint);

@@ -19,7 +19,8 @@ class Autocast {
  public:
   Autocast(TrainingStep& step, Operations& operations) : step_(step), operations_(operations) {}
 
-  // Adds the 16-bit copies, in the prologue. If no layer is cast, the other functions do nothing.
+  // Adds the 16-bit copies, in the prologue. If no layer is cast, all other functions of this class
+  // do nothing.
   void AddLayers();
 
   // Casts the layer's matrices. `parameter_of(tensor)` returns the Range of the stored parameter.

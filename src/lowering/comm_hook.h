@@ -11,16 +11,16 @@
 // (torch/distributed/algorithms/ddp_comm_hooks @ v1.13.1).
 //  * fp16_compress, bf16_compress: the compute stream casts the bucket and divides the copy by the
 //    number of ranks. The copy is all-reduced, and another stream writes it back to the bucket.
-//  * powerSGD: the compute stream adds the previous step's error, stores a copy, packs the
-//    uncompressed tensors, orthogonalizes the last step's Q and computes P = M Q for every matrix
-//    M. Another stream then executes, in order: all-reduce of the uncompressed tensors, all-reduce
-//    of all P, orthogonalization of P, Q = M^T P, all-reduce of Q, M = P Q^T. The host waits until
-//    the device has finished all work, including backward so far (torch.cuda.synchronize). FP32 Q
-//    of rank 3 and more is orthogonalized by a QR factorization, which is priced as reading and
-//    writing the matrix (a lower bound).
+//  * powerSGD: the compute stream adds the previous step's error to the bucket, stores a copy of
+//    the bucket, packs the uncompressed tensors, orthogonalizes the last step's Q and computes P =
+//    M Q for every matrix M. Another stream then executes, in order: all-reduce of the uncompressed
+//    tensors, all-reduce of all P, orthogonalization of P, Q = M^T P, all-reduce of Q, M = P Q^T.
+//    The host waits until the device has finished all work, including backward so far
+//    (torch.cuda.synchronize). FP32 Q of rank 3 and more is orthogonalized by a QR factorization,
+//    which is priced as reading and writing the matrix (a lower bound).
 //
-// In PyTorch, the continuations of a future run on separate streams. Here, they share one stream,
-// `comm hook`.
+// In PyTorch, the continuations of a future run on separate streams. In this model, the
+// continuations share one stream, `comm hook`.
 namespace stepcast::lowering {
 
 class CommHook {

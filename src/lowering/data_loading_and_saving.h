@@ -18,10 +18,10 @@
 // copy.
 //
 // The cost of saving a checkpoint is averaged over steps: each step does 1 / `every` of the copy to
-// the host and of the write to storage. All ranks of a node write at once over `bandwidth`. With
-// `sync`, the devices wait for the copy and the write. With `async`, the devices wait for the copy,
-// and for an unfinished write of the previous save. Replicated states are saved by their first
-// rank; with hybrid sharding, one copy is saved.
+// the host and of the write to storage. All ranks of a node write at the same time and share
+// `bandwidth`. With `sync`, the devices wait for the copy and the write. With `async`, the devices
+// wait for the copy, and for an unfinished write of the previous save. Replicated states are saved
+// by the first rank that stores them; with hybrid sharding, one copy is saved.
 namespace stepcast::lowering {
 
 class DataLoadingAndSaving {

@@ -20,7 +20,7 @@ namespace stepcast::lowering {
 // (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// The tensors that overlap one rank's part, completely or partly. Both members are maxima over
+// The tensors that overlap one rank's part, completely or partly. Both numbers are maxima over
 // ranks. `elements` is the sum of the complete sizes of these tensors.
 struct Holding {
   std::int64_t tensors = 0;
@@ -35,7 +35,7 @@ FlatLayout DeepSpeedLayout(const model::Model& model, std::span<const int> tenso
                            std::int64_t ranks, bool round_robin);
 Holding LargestHolding(const FlatLayout& flat);
 
-// The parameters that one call of DeepSpeed's optimizer updates, in a separate flat buffer.
+// The parameters in one flat buffer, which one call of DeepSpeed's optimizer updates.
 struct FlatGroup {
   // The kind of parameters, which determines the ranks among which the group is divided.
   model::ParameterGroup ranks_of = model::ParameterGroup::kDense;
@@ -47,7 +47,7 @@ template <typename Value>
 using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 
 // The optimizer's parameter groups. Dense parameters form one group. Experts are stored on other
-// ranks; they form groups of at most 178,956,971 elements. A larger tensor is in a separate group
+// ranks, and form groups of at most 178,956,971 elements. A larger tensor is in a separate group
 // (split_params_into_different_moe_groups_for_optimizer). The ranks with copies of the same
 // parameters divide each group. If `experts_apart` is false, there is one group for all parameters.
 class FlatGroups {
@@ -75,7 +75,7 @@ struct DeepSpeedBucket {
   struct Share {
     std::int64_t elements = 0;
     std::int64_t first = 0;  // offset in the bucket of the first tensor of the part
-    // Number of ranges of the bucket; all elements of a range belong to one rank.
+    // The number of ranges in the bucket. Each range belongs to one rank.
     std::int64_t parts = 0;
   };
   std::vector<int> tensors;  // in order of insertion
@@ -91,7 +91,7 @@ std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<cons
 
 // The reduction of gradients after backward at DeepSpeed's stage 0 (deepspeed/runtime/engine.py,
 // allreduce_no_retain). Gradients are reduced in registration order, in chunks. A chunk ends with
-// the tensor that makes it larger than 5e8 elements. Each chunk is packed, cast to the
+// the tensor that makes the chunk larger than 5e8 elements. Each chunk is packed, cast to the
 // communication type, divided, all-reduced, cast back and unpacked, on the compute stream.
 // Afterward, experts' gradients are reduced over the ranks with the same experts
 // (_reduce_non_expert_gradients, _reduce_expert_gradients).
@@ -193,8 +193,8 @@ class DeepSpeedPartitions {
 
 // The end of a step in DeepSpeed's ZeRO optimizers (deepspeed/runtime/zero/stage_1_and_2.py @
 // 02aa38c3 and stage3.py @ 007cca6a, step()). The step checks for overflow (in fp16) and computes
-// the gradient norm. For each group, it packs the gradients, casts them to FP32 and unscales them.
-// The optimizer updates FP32 values, which are then copied to the parameters.
+// the gradient norm. For each group, the step packs the gradients, casts them to FP32 and unscales
+// them. The optimizer updates FP32 values, which are then copied to the parameters.
 
 // A group of elements that the optimizer updates in one call, with its buffers and kernels.
 struct UpdateGroup {
@@ -221,16 +221,16 @@ class DeepSpeedUpdate {
 
   // With fp16 parameters, checks gradients for overflow on `stream`; otherwise, does nothing.
   // `uses` are the ranges to check, which contain `tensors` tensors with `elements` elements in
-  // total. The result is reduced over all ranks, and the host waits for it.
+  // total. The result is reduced over all ranks, and the host waits for the reduction.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
   // Sums one number over all ranks, on the compute stream. The effects `then` use the sum. With
   // `of_experts`, also reduces over the ranks with the same experts.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
   // Computes the norm of all gradients: first over `tensors` tensors, then over all ranks.
-  // `squares` are the results of SquaresOf for these tensors. The `first` call of a step starts a
-  // new sum; later calls add to the sum. With `of_experts`, ranks with the same experts average
-  // their sums, which are equal (_average_expert_grad_norms).
+  // `squares` are the results of SquaresOf for these tensors. If `first` is true, the call starts a
+  // new sum; otherwise, the call adds to the sum. With `of_experts`, ranks with the same experts
+  // average their sums, which are equal (_average_expert_grad_norms).
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
                 std::span<const program::Effect> squares, bool first, bool of_experts = false);
@@ -265,7 +265,7 @@ class DeepSpeedUpdate {
   Index communicator_;
   Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number, the sum
   Index reduced_ = program::kNone;  // index of an event
-  std::vector<Index> all_reduces_;  // over data parallelism, over parts of the model
+  std::vector<Index> all_reduces_;  // over data-parallel ranks, over parts of the model
   Index average_ = program::kNone;  // collective over the ranks with the same experts
 };
 

@@ -60,18 +60,19 @@ program::Program LowerWith(const scenario::Scenario& scenario, const LowerOption
 //    by 1 / ranks. A full bucket is all-reduced on the stream of the process group. Buckets are
 //    launched strictly in order, and one communicator runs them one after another.
 //  * Earlier micro-batches run under no_sync: gradients accumulate without communication. Without
-//    no_sync, every backward reduces. A bucket then has the mean of the earlier micro-batches,
-//    equal on all ranks, plus the latest gradients; the mean over ranks is the sum of the means.
+//    no_sync, every backward reduces. A bucket then contains the latest gradients plus the mean of
+//    earlier micro-batches, which is equal on all ranks. The mean over ranks is therefore the mean
+//    of earlier micro-batches plus the mean of the latest gradients.
 //  * FP32 parameters with 16-bit precision run under autocast: every layer's matrices are cast
 //    before its forward, autograd keeps the copies for backward, and each gradient is cast to FP32.
 //  * After the backward, the compute stream waits for each bucket in turn and copies its slots back
 //    to the gradients, unless gradient_as_bucket_view makes the gradients views of the slots. The
 //    update starts after the last bucket.
 //  * Gradients are None at the start of a step (zero_grad(set_to_none=True)). Each backward
-//    therefore writes them to new memory and copies them to the slot, even with views.
-//  * find_unused_parameters: buckets are never rebuilt. Limits apply in definition order and the
-//    list is reversed, so the small first bucket is reduced last. One int32 per parameter is also
-//    all-reduced.
+//    therefore writes gradients to new memory and copies them to the slot, even with views.
+//  * find_unused_parameters: buckets are never rebuilt. Bucket limits apply in definition order and
+//    the list of buckets is reversed, so the small first bucket is reduced last. One int32 per
+//    parameter is also all-reduced.
 program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // DeepSpeed at stages 0 to 2 (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; stage 0:
@@ -91,8 +92,8 @@ program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions
 //  * Stage 0 reduces after backward, 5e8 elements at a time in registration order, and updates
 //    all parameters on every rank.
 //  * In a pipeline (deepspeed/runtime/pipe/engine.py, module.py), gradients of embeddings that
-//    stages share are summed after the last backward. Then all gradients are reduced, and the norm
-//    is also summed over the ranks that have other parts of the model.
+//    stages share are summed after the last backward. After this sum, all gradients are reduced,
+//    and the norm is also summed over the ranks that have other parts of the model.
 //
 // Weights with and without decay are treated as one parameter group.
 program::Program LowerDeepSpeed(const scenario::Scenario& scenario, const LowerOptions& options);
@@ -122,7 +123,7 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 // and output layer are the root unit. A unit's parameters are one flat parameter (layouts.h).
 //
 // ShardingStrategy: zero_stage 3 is FULL_SHARD, 2 is SHARD_GRAD_OP. With shard_group_size < data,
-// they are HYBRID_SHARD and _HYBRID_SHARD_ZERO2.
+// these stages are HYBRID_SHARD and _HYBRID_SHARD_ZERO2.
 //
 // Streams: compute, pre-unshard, unshard, post-backward and, with hybrid sharding since torch 2.1
 // (pull request 106080), all-reduce. All-gathers and reduce-scatters share one communicator, so
@@ -136,12 +137,12 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 //  * With torch.autocast (data_parallel.mixed_precision), parameters are gathered without a cast,
 //    gradients are joined and reduced in the parameters' type, and layers have copies (autocast.h).
 //  * Frozen parameters of a unit are a second flat parameter, gathered and freed with the first.
-//    This follows PEFT's fsdp_auto_wrap_policy (peft/utils/other.py), except that one unit contains
-//    all adapters of a block instead of one unit per matrix.
+//    The wrapping follows PEFT's fsdp_auto_wrap_policy (peft/utils/other.py), except that one unit
+//    contains all adapters of a block instead of one unit per matrix.
 //  * Forward: a unit is unsharded when the host reaches it, which is ahead of the device.
 //    forward_prefetch also requests the next unit. After forward, FULL_SHARD frees every unit
 //    except the root. The compute stream is recorded on the freed memory, which can be reused only
-//    when the device has reached this point. The limiter bounds this memory.
+//    when the device has reached this point. The limiter bounds this freed memory.
 //  * Backward: the root's hook is first. backward_prefetch: `pre` requests the next unit before the
 //    current unit's gradients are computed, `post` after that, `none` when the unit is needed.
 //  * After a unit's backward, autograd joins its tensors' gradients into the flat parameter's
@@ -171,10 +172,10 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //  * Unshard of a unit: copy-in (copy-in stream) casts the local shards to this rank's slice of the
 //    gather buffer; all-gather; copy-out (compute stream) splits the buffer into full parameters.
 //    In forward, the all-gather streams wait for the copy-out of the unit before last, so a host
-//    that runs ahead overlaps one unit (implicit prefetch). This uses memory for three units. With
-//    prefetch 2 and more (explicit prefetch), this number of units is unsharded ahead. With
-//    prefetch 0, the all-gather waits for the compute before it. In backward, `prefetch` units
-//    ahead are issued before the unit's gradient kernels.
+//    that runs ahead prefetches one unit (implicit prefetch). Implicit prefetch uses memory for
+//    three units. With prefetch 2 and more (explicit prefetch), this number of units is unsharded
+//    ahead. With prefetch 0, an all-gather waits for the kernels issued before the all-gather. In
+//    backward, `prefetch` units ahead are issued before the unit's gradient kernels.
 //  * After a unit's backward, its parameters are freed, and gradients are copied to the
 //    reduce-scatter buffer in reduce_dtype. The compute stream first waits for the previous
 //    reduce-scatter, so one buffer is in flight. Then: reduce-scatter; with hybrid sharding, an
@@ -188,27 +189,29 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks);
 //  * cpu_offload (CPUOffloadPolicy, pinned memory): before copy-in, the shard is copied to the
 //    device on the copy-in stream (_fsdp_param.py, all_gather_inputs). The reduced shard is copied
 //    to the host on the stream that reduced it, and freed (foreach_reduce). From the second
-//    micro-batch on, the host waits for this copy, and its CPUs add. At the end of backward, the
-//    host waits for the last copy; then its CPUs update.
+//    micro-batch on, the host waits for this copy, and its CPUs add the shard to the gradient. At
+//    the end of backward, the host waits for the last copy; then its CPUs update the parameters.
 //  * In a pipeline (torch/distributed/pipelining/stage.py), each chunk is a module with its own
 //    root. Parameters remain gathered after backward passes (set_reshard_after_backward), and no
-//    backward pass reduces (set_requires_gradient_sync). Full gradients are kept as above. After a
-//    chunk's last backward, its units' gradients are reduced one after another, the root's first,
-//    and the compute stream waits for them (_post_backward). If the schedule states when chunks are
-//    gathered (parallel/pipeline_schedule.h), all units of a chunk are copied in on the compute
-//    stream and gathered. They are copied out before the chunk's next pass.
+//    backward pass reduces (set_requires_gradient_sync). Full gradients are kept, as with
+//    accumulate_unsharded. After a chunk's last backward, its units' gradients are reduced one
+//    after another, the root's first, and the compute stream waits for them (_post_backward). If
+//    the schedule states when chunks are gathered (parallel/pipeline_schedule.h), all units of a
+//    chunk are copied in on the compute stream and gathered. The units are copied out before the
+//    chunk's next pass.
 //  * The end of backward waits for the last reduction. Sharded gradients are freed after the update
 //    (zero_grad(set_to_none=True)).
 program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // Megatron-LM's own data parallelism (NVIDIA/Megatron-LM@d98e8a64ddf3 megatron/core/distributed/
 // {distributed_data_parallel.py,param_and_grad_buffer.py}, megatron/core/optimizer/
-// distrib_optimizer.py). Stage 0 is its DistributedDataParallel, stage 1 the distributed optimizer.
+// distrib_optimizer.py). Stage 0 is Megatron-LM's DistributedDataParallel, stage 1 the distributed
+// optimizer.
 //
 //  * Main gradients are in one contiguous buffer in gradient_dtype, in reverse registration order,
 //    divided into buckets, and zeroed at the start of every step. The matrix multiplication for a
-//    weight gradient adds to them in place (gradient accumulation fusion). For vectors and
-//    embedding tables, autograd makes a gradient, which a kernel then adds.
+//    weight gradient adds to the main gradient in place (gradient accumulation fusion). For vectors
+//    and embedding tables, autograd makes a gradient, which a kernel then adds.
 //  * Without no_sync, every micro-batch reduces. Stage 0 reduces sums in place. Stage 1 stores its
 //    reduced part separately and clears the buckets, like Apex's DistributedFusedAdam
 //    (contrib/optimizers/distributed_fused_adam.py).
@@ -218,10 +221,10 @@ program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptio
 //  * In a pipeline (core/pipeline_parallel/schedules.py, megatron/training/training.py), every
 //    virtual stage has its own buckets; all virtual stages except the first of the first stage have
 //    one bucket. With align_grad_reduce, stage r reduces a virtual stage's gradients r backward
-//    passes after the last of its micro-batches, at the same time as the last stage. Remaining
-//    gradients are reduced at the end. With align_param_gather, the parameters of the first two
-//    virtual stages are gathered before the first forward. The parameters of each later virtual
-//    stage are gathered r passes before the preceding virtual stage begins on this rank. With
+//    passes after its last micro-batch, at the same time as the last stage. Remaining gradients are
+//    reduced at the end. With align_param_gather, the parameters of the first two virtual stages
+//    are gathered before the first forward. The parameters of each later virtual stage are gathered
+//    r passes before the preceding virtual stage begins on this rank. With
 //    overlap_param_gather_with_optimizer_step, the parameters of the first virtual stage are
 //    gathered between its update and the other updates.
 //  * Distributed optimizer: buckets are reduce-scattered, a rank updates its part of every bucket,
@@ -251,10 +254,10 @@ program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOp
 //    all-reduce.
 //  * zero_stage 1: no DDP. After the last backward, all FP32 gradients are all-reduced at once.
 //    ZeroDistributedOptimizer divides every tensor into one slice per rank. (For uneven tensors,
-//    some slices are one element shorter; here, the last ranks have fewer elements.) Updated slices
-//    are packed and gathered. PyTorch's all_gather of lists has memory for the list and for the
-//    received data. Each rank's part is copied to the list, then tensor by tensor to the
-//    parameters.
+//    some slices are one element shorter; in this model, the last ranks have fewer elements.)
+//    Updated slices are packed and gathered. PyTorch's all_gather of lists allocates memory for the
+//    list and for the received data. Each rank's part is copied to the list, then tensor by tensor
+//    to the parameters.
 //  * The optimizer updates FP32 values, and each tensor is copied to its 16-bit parameter. Then the
 //    FP32 gradients are set to zero. The all-reduce of the loss, a single number, is not modeled.
 //  * Gradients of tied tensors are summed together with the replicas' gradients: gradients of an
@@ -271,11 +274,11 @@ program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOp
 //   Stage 0: gradients are all-reduced per bucket as they become ready in backward. With `overlap:
 //     false`, they are all-reduced after backward. One update follows.
 //   Stages 1 and 2: gradients are reduce-scattered per bucket, and every rank updates its shard.
-//     Updated parameters are all-gathered per bucket, in the order of the next forward. This
-//     continues while later buckets update and while the next forward runs, because a layer waits
-//     only for its own buckets. With `overlap: false`, reduction, update and all-gather run one
-//     after another. Stage 1 keeps full gradients and communicates once a step (with `no_sync:
-//     false`, as in stage 2). Stage 2 reduces every micro-batch and keeps the shard (with
+//     Updated parameters are all-gathered per bucket, in the order of the next forward. The
+//     all-gathers continue while later buckets update and while the next forward runs, because a
+//     layer waits only for its own buckets. With `overlap: false`, reduction, update and all-gather
+//     run one after another. Stage 1 keeps full gradients and communicates once a step (with
+//     `no_sync: false`, as in stage 2). Stage 2 reduces every micro-batch and keeps the shard (with
 //     `accumulate_unsharded`, as in stage 1). Stage 0 with `no_sync: false` is stage 2 with one
 //     shard that contains all gradients.
 //   Stage 3: parameters are all-gathered in the compute type before a unit's forward and backward,

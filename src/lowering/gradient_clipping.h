@@ -75,7 +75,7 @@ class GradientClipping {
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 
  private:
-  // Returns whether the framework scales the loss as described above.
+  // Returns whether the framework scales the loss.
   bool ScalesLoss() const;
   // Adds loss scaling. `communicator` connects the ranks among which the gradients are divided
   // (kNone: every rank has all gradients).

@@ -79,10 +79,10 @@ class GradientBuckets {
     SetChannels({{.stream = stream, .communicator = communicator, .replica_stream = stream}});
   }
 
-  // Adds a bucket without allocating memory. Its buffer's name is the bucket's name followed by
-  // `what`. If the layout has several shards, the bucket is reduce-scattered, and rank `index`
-  // keeps its shard. Otherwise, the bucket is all-reduced. If the layout has no pieces, the tensors
-  // are contiguous. `tensors` must outlive this object.
+  // Adds a bucket without allocating memory. The name of the bucket's buffer is the bucket's name
+  // followed by `what`. If the layout has several shards, the bucket is reduce-scattered, and rank
+  // `index` keeps its shard. With one shard, the bucket is all-reduced. If the layout has no
+  // pieces, the tensors are contiguous. `tensors` must outlive this object.
   const GradientBucket& Add(std::span<const int> tensors, FlatLayout layout, const char* what,
                             DataType type, std::int64_t index, std::size_t channel = 0);
 
@@ -107,9 +107,9 @@ class GradientBuckets {
   // Marks the tensor's gradient as written. If the bucket is now full, returns true and starts a
   // new count.
   bool Fill(int tensor);
-  // Marks bucket `full` as full. Then calls launch(bucket) for each full bucket whose predecessors
-  // have been launched, in order. Call EndLaunches after all buckets are launched; it marks all
-  // buckets as not full.
+  // Marks the bucket with index `full` as full. Then calls launch(bucket) for each full bucket
+  // whose predecessors have been launched, in order. Call EndLaunches after all buckets are
+  // launched; it marks all buckets as not full.
   template <typename Launch>
   void LaunchInOrder(std::size_t full, const Launch& launch) {
     buckets_[full].full = true;
@@ -119,7 +119,7 @@ class GradientBuckets {
     launched_ = 0;
     for (GradientBucket& bucket : buckets_) bucket.full = false;
   }
-  // Records the event that the bucket's content is complete and may be reduced.
+  // Records the event: the bucket's content is complete and may be reduced.
   void Ready(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Record(step_.compute(), buckets_[bucket].ready);
@@ -237,7 +237,7 @@ class LocalGradients {
 // core/distributed/finalize_model_grads.py):
 //  * embeddings tied to the output layer: over the first and the last pipeline stage;
 //  * with sequence parallelism, tensors applied to a rank's part of the tokens: over the
-//    tensor-parallel ranks. These gradients are packed into one buffer and unpacked afterward.
+//    tensor-parallel ranks. The gradients to sum are packed into one buffer and unpacked afterward.
 //
 // Without tied tensors, all functions do nothing.
 class TiedGradients {
@@ -247,7 +247,8 @@ class TiedGradients {
   // Returns whether the gradients of `tensor`, an index in this stage's model, are summed over
   // stages.
   bool Has(int tensor) const;
-  // Returns whether this rank includes the tensor in a sum over all parameters. Only one rank does.
+  // Returns whether this rank includes the tensor in a sum over all parameters. Only one rank
+  // includes each tensor.
   bool Counts(int tensor) const;
 
   void WritePrologue();

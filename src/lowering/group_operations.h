@@ -20,7 +20,7 @@ class GroupOperations {
   // The entries of a group operation in the program's tables.
   struct Entry {
     StreamId stream = 0;
-    // `exchange` for messages, `collective` for all other operations.
+    // Messages use `exchange`; all other operations use `collective`.
     Index collective = program::kNone, exchange = program::kNone;
     Index ready = program::kNone, done = program::kNone;  // indices of events
   };

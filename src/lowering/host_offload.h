@@ -39,19 +39,20 @@ class HostOffload {
   // the update and written back after it. The host is busy during the update.
   void Update(std::int64_t elements);
 
-  // Like Update, but as a host task. The host must have waited for the gradients.
+  // Writes the same update as Update, but as a host task. The host must have waited for the
+  // gradients.
   void UpdateOnHost(std::int64_t elements);
 
-  // Writes an addition on the CPUs of `elements` gradients, which `stream` has copied to the host,
-  // to the gradients in host memory. The host is busy during the addition.
+  // Makes the CPUs add `elements` gradients, which `stream` has copied to the host, to the
+  // gradients in host memory. The host is busy during the addition.
   void AccumulateOnHost(StreamId stream, std::int64_t elements);
 
   // Writes the gradients of `elements` parameters to NVMe, after `stream` has copied them to the
   // host.
   void GradientsOnward(StreamId stream, std::int64_t elements);
   // ParametersInto makes `stream` wait until `bytes` of parameters are read from NVMe.
-  // ParametersOnward writes updated parameters to NVMe. Both do nothing for parameters in host
-  // memory.
+  // ParametersOnward writes updated parameters to NVMe. Both functions do nothing for parameters in
+  // host memory.
   void ParametersInto(StreamId stream, Bytes bytes);
   void ParametersOnward(Bytes bytes);
 
@@ -71,8 +72,8 @@ class HostOffload {
   Index reached_ = program::kNone, read_ = program::kNone, updated_ = program::kNone;  // events
 };
 
-// Updates units on the CPUs. Their states must be offloaded, and their gradients must be on the
-// host.
+// Updates units on the CPUs. The units' states must be offloaded, and their gradients must be on
+// the host.
 template <typename Units>
 void UpdateOnHost(HostOffload& offload, Units& units) {
   std::int64_t elements = 0;

@@ -61,7 +61,7 @@ struct Piece {
 using Pieces = std::vector<Piece>;
 
 // Returns the effects that move `pieces` from `source` to `target` and multiply them by `scale`.
-// Both locations have the same layout. Adjacent moves are merged.
+// `source` and `target` have the same layout. Adjacent moves are merged.
 std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elements& target,
                                      const program::Elements& source, double scale = 1);
 
@@ -77,7 +77,8 @@ struct FlatLayout {
   std::int64_t ranks = 1;
 
   // Returns the total number of elements of all shards, which is the size of a gather or
-  // reduce-scatter. If it exceeds `elements`, gradients must first be copied to padded memory.
+  // reduce-scatter. If the total exceeds `elements`, gradients must first be copied to padded
+  // memory.
   std::int64_t padded() const { return shard * ranks; }
 
   // Appends a tensor of `count` elements at the next multiple of `alignment` elements. Returns the
@@ -102,7 +103,7 @@ inline FlatLayout Packed(std::int64_t elements, std::int64_t ranks = 1) {
 FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
                    std::int64_t alignment);
 
-// Returns the pieces in the shard of rank `index`. Their offsets are relative to the shard.
+// Returns the pieces in the shard of rank `index`. The pieces' offsets are relative to the shard.
 Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 
 // Returns the rank whose shards overlap the most tensors (the first such rank). All layouts must
@@ -148,8 +149,8 @@ class BlockLayout {
   std::int64_t shard() const { return shard_; }
   // Returns the number of elements of the tensors, without padding.
   std::int64_t exact() const { return exact_; }
-  // Returns the part of a block that rank `index` stores, without padding. Its offset is relative
-  // to the shard.
+  // Returns the part of a block that rank `index` stores, without padding. The part's offset is
+  // relative to the shard.
   Piece Own(const Block& block, std::int64_t index) const;
 
  private:
@@ -180,8 +181,8 @@ struct Cell {
 //
 // Every rank gets floor(elements / ranks) elements of a cell. The remainders are edges of a
 // bipartite multigraph between rows and columns, and the ranks are edge colors. Vertices with more
-// than `ranks` edges are split, so that a proper edge coloring exists (Koenig 1916). It is found by
-// flipping alternating paths.
+// than `ranks` edges are split, so that a proper edge coloring exists (Koenig 1916). The coloring
+// is found by flipping alternating paths.
 std::vector<std::vector<std::int64_t>> BalancedPartition(std::span<const Cell> cells, int ranks);
 
 // A part of a tensor that is contiguous in its bucket and in its group. All members are numbers of
@@ -201,7 +202,7 @@ class TensorPieces {
     std::int64_t part = 0;
   };
 
-  // Computes the locations of tensors. `groups` is empty if they are equal to `buckets`. With
+  // Computes the locations of tensors. `groups` is empty if the groups are equal to `buckets`. With
   // `cut`, computes the pieces of every rank; otherwise, only the locations of complete tensors.
   void LayOut(const model::Model& model, std::span<const Group> buckets,
               std::span<const Group> groups, std::int64_t ranks, bool cut);

@@ -7,8 +7,8 @@
 #include "src/lowering/layouts.h"
 
 // Operations of data parallelism on parameters and gradients: copy, cast, accumulate, scale,
-// gather, reduce. Each call writes one operation. Its buffer uses, its effects on values, and its
-// bytes moved or sent are derived from the source and target ranges.
+// gather, reduce. Each call writes one operation. The operation's buffer uses, effects on values,
+// and bytes moved or sent are derived from the source and target ranges.
 namespace stepcast::lowering {
 
 class Operations {
@@ -27,8 +27,8 @@ class Operations {
                  program::Category category) {
     return AddRange(name, elements, type, category, elements);
   }
-  // Adds the part of one rank of a tensor. The tensor has `exact` elements and is divided among
-  // `ranks` ranks. The part has `elements` elements, including padding.
+  // Adds a buffer for one rank's part of a tensor. The tensor has `exact` elements and is divided
+  // among `ranks` ranks. The part has `elements` elements, including padding.
   Range AddShard(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact, std::int64_t ranks);
   // Allocates the buffer of `range`. The range must cover the complete buffer.
@@ -84,8 +84,8 @@ class Operations {
     if (!builder_.describes_data_flow()) return;
     builder_.With(Scaled(scale, Move(target.place, source.place, Shorter(target, source))));
   }
-  // Replaces the numbers of bytes read and written. Use it for kernels whose memory traffic differs
-  // from the sizes of their ranges.
+  // Replaces the kernel's numbers of bytes read and written. Use this function if a kernel's memory
+  // traffic differs from the sizes of its ranges.
   void Traffic(Bytes read, Bytes written, Access access = Access::kPlain) {
     read_ = read;
     written_ = written;

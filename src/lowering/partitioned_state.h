@@ -110,7 +110,7 @@ class PartitionedState {
 struct CoordinatorOptions {
   std::int64_t prefetch = 0;   // elements to prefetch, rounded up to complete parameters
   std::int64_t max_live = 0;   // elements; prefetch stops at this number of gathered elements
-  std::int64_t max_reuse = 0;  // elements; parameters used again within this number are kept
+  std::int64_t max_reuse = 0;  // elements; parameters reused within this distance stay gathered
 };
 
 class ParameterCoordinator {
@@ -252,7 +252,7 @@ class PartitionedParameters : public PartitionedState {
   std::vector<Tensor> tensors_;    // indexed by tensor of the model
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
-  // The gathers, by parameters and by whether they gather secondary copies.
+  // The gathers, indexed by parameters and by whether secondary copies are gathered.
   std::map<std::pair<Parameters, bool>, Gather> gathers_;
   std::map<int, Gather*> in_flight_;
   // Pairs of an event and a number of freed elements, which the device may read until the event.
@@ -281,8 +281,8 @@ class PartitionedGradients : public PartitionedState {
   // Adds the tensor's gradient to the bucket. Call this function when the gradient of the current
   // micro-batch is complete.
   void Ready(int tensor);
-  // Reduces the remaining gradients and makes the host wait for them. Call this function after
-  // backward.
+  // Reduces the remaining gradients and makes the host wait for these reductions. Call this
+  // function after backward.
   void Finish();
   // Makes the host wait for the kernels that compute the gradients.
   void AwaitCompute();

@@ -28,8 +28,8 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parall
 
 // A check word in the data flow of passes. Each rank has a 32-bit word per micro-batch. Received
 // messages and collectives inside layers change the word. Messages to other ranks contain the word,
-// and the gradients depend on it. A missing, late or misdirected message or collective therefore
-// changes the parameters.
+// and the gradients depend on the word. A missing, late or misdirected message or collective
+// therefore changes the parameters.
 //
 // All-gathers and messages transfer the word itself. Sums transfer small integers derived from the
 // word, whose sum is exact. Without a data flow, or without communication inside passes, all
@@ -88,8 +88,8 @@ class PassValues {
 
   const Place place_;
   ProgramBuilder& builder_;
-  // The buffer of words. It has one word per micro-batch in flight, followed by one word for
-  // backward or, with `splits_`, by one word for the backward of each micro-batch in flight.
+  // The buffer of check words: one word per micro-batch in flight, then one word for backward. With
+  // `splits_`, the buffer has one word for the backward of each micro-batch in flight instead.
   Index words_ = program::kNone;
   bool splits_ = false;
   int in_flight_ = 0;
@@ -102,7 +102,7 @@ class PassValues {
 // the next block, the compute stream waits for the copies, and the device memory is freed. The last
 // block's activations remain on the device, because its backward is next. Backward: when a block's
 // backward begins, the activations of the previous block are copied back. The activations of two
-// blocks are therefore on the device at once. Copies use pinned memory. This is Transformer
+// blocks are therefore on the device at once. Copies use pinned memory. The method is Transformer
 // Engine's double buffering (NVIDIA/TransformerEngine, transformer_engine/pytorch/cpu_offload.py,
 // AsyncDoubleBufferGroupOffloadHandler).
 class ActivationOffload {

@@ -66,8 +66,8 @@ class PipelineStage {
   const std::vector<parallel::Action>& passes() const { return passes_; }
   // Returns, for each pass, whether it overlaps with the next pass, which is then a backward pass.
   const std::vector<bool>& begins_pair() const { return begins_pair_; }
-  // Returns the parameter passes (gathers, frees, reductions) before pass `index`. The index
-  // passes().size() selects those after the last pass.
+  // Returns the parameter passes (gathers, frees, reductions) before pass `index`. If `index` is
+  // passes().size(), returns the parameter passes after the last pass.
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
   }
@@ -92,8 +92,8 @@ class PipelineStage {
 // The passes at which a stage of Megatron's interleaved pipeline launches data-parallel
 // collectives. Each stage is one pass behind the previous stage, so all stages launch a collective
 // at the same time (NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py,
-// `grad_sync_func` and `param_sync_func`). Both tables are indexed by pass and contain indices of
-// the stage's chunks.
+// `grad_sync_func` and `param_sync_func`). The two tables are indexed by pass and contain indices
+// of the stage's chunks.
 struct MegatronAlignment {
   // For each pass, the chunks whose parameters are gathered before the pass. The first two chunks
   // are gathered before the first forward. Chunk q + 1 is gathered s passes before the first

@@ -148,7 +148,7 @@ class ProgramBuilder {
   }
 
   // Returns whether effects and state are recorded. If false, the functions that record them do
-  // nothing. Check this before you compute expensive arguments.
+  // nothing. Call this function before you compute expensive arguments.
   bool describes_data_flow() const { return describes_data_flow_; }
   // Makes the host wait for each later operation of the step on this stream. The wait uses `event`.
   void WaitForLaunches(StreamId stream, Index event) {
@@ -226,7 +226,8 @@ class ProgramBuilder {
   void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {
     Exchange(stream, exchange, std::span(uses.begin(), uses.size()));
   }
-  // Write an instruction. Record and HostWait return its index in the step, for SetOperand.
+  // Write an instruction. Record and HostWait return the instruction's index in the step, for
+  // SetOperand.
   std::size_t Record(StreamId stream, Index event) {
     Emit(program::Opcode::kRecordEvent, stream, event);
     return program_.step.size() - 1;

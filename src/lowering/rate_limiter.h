@@ -13,8 +13,8 @@ namespace stepcast::lowering {
 // more. The queue persists between steps.
 //
 // The step is written once and issued repeatedly. In the steady state, the queue has the same
-// content at the start and at the end of the step. This content is known only in Finish(), which
-// therefore completes the instructions of Gather() and Freed().
+// content at the start and at the end of the step. The queue's content is known only in Finish(),
+// which therefore completes the instructions of Gather() and Freed().
 class RateLimiter {
  public:
   explicit RateLimiter(ProgramBuilder& builder, StreamId compute, std::size_t limit = 2);

@@ -24,7 +24,7 @@ enum class MessageStyle : std::uint8_t {
   // Each direction has a separate stream and communicator. A pass's receive is posted before the
   // preceding pass runs, and nothing waits for a send. Used by the reference framework and by
   // Megatron-LM with overlapped messages. PyTorch uses this style with several chunks per stage,
-  // but with one communicator for all messages, on which receives are in the order of the sends.
+  // but all messages share one communicator, which receives in the order of the sends.
   kOverlapped,
   // One exchange at a time, on the pipeline's communicator. The compute stream waits for the
   // exchange. Three kinds of programs use this style:
@@ -40,8 +40,8 @@ enum class MessageStyle : std::uint8_t {
   kBlocking,
 };
 
-// How a pass's output is sent and the inputs of later passes (Stage::posted) are received after the
-// pass. Only for kBlocking.
+// How, after a pass, the pass's output is sent and inputs of later passes (Stage::posted) are
+// received. Only for kBlocking.
 enum class ExchangesBehind : std::uint8_t {
   kApart,     // an exchange for the send, then an exchange for the receives
   kTogether,  // one exchange for the send and the receives
@@ -118,7 +118,7 @@ class StageMessages {
   }
 
   // Call these functions around a pass, in this order. AwaitInput waits for the pass's input. Call
-  // it immediately before the pass's first kernel, so that other streams do not wait.
+  // AwaitInput immediately before the pass's first kernel, so that other streams do not wait.
   void BeforePass(std::size_t pass);
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
@@ -194,7 +194,7 @@ class StageMessages {
   void RunBlocking();
   // Returns whether messages of this size are divided into parts.
   bool Scatters(Bytes bytes) const;
-  // An all-gather of the parts of a chunk's activations or gradients.
+  // An all-gather that assembles a chunk's activations or gradients from their parts.
   struct Gather {
     model::GroupOperation operation{};
     GroupOperations::Entry entry{};

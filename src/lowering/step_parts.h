@@ -55,7 +55,7 @@ inline program::Elements Further(program::Elements place, std::int64_t elements)
   return place;
 }
 
-// Returns the effect target = source, with conversion. Both locations are contiguous.
+// Returns the effect target = source, with conversion. `target` and `source` are contiguous.
 program::Effect Move(program::Elements target, program::Elements source, std::int64_t elements);
 // Returns the effect target += source.
 program::Effect Added(program::Effect move);
@@ -89,9 +89,9 @@ program::Effect OptimizerUpdate(program::Elements parameters, program::Elements 
 // Ignores empty effects.
 void AppendJoined(std::vector<program::Effect>& effects, const program::Effect& effect);
 
-// The groups in which a rank communicates. plan::ShardRanks neighboring ranks shard the model
-// states. With hybrid sharding, every shard has data / shard_group_size replicas. Context-parallel
-// ranks are included in the data-parallel ranks.
+// The groups in which a rank communicates. The model states are sharded over plan::ShardRanks
+// neighboring ranks. With hybrid sharding, every shard has data / shard_group_size replicas.
+// Context-parallel ranks are included in the data-parallel ranks.
 
 struct ProcessGroups {
   int rank = 0;

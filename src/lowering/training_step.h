@@ -56,7 +56,7 @@ class ShardingStrategy {
   virtual void WriteUpdate() = 0;
 
   // Returns whether BeforeOperator and AfterOperator are called around each operator of a layer.
-  // They may write instructions and declare the reads of the operator's kernel
+  // These functions may write instructions and declare the reads of the operator's kernel
   // (ProgramBuilder::Use).
   virtual bool follows_operators() const { return false; }
   virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
@@ -124,9 +124,9 @@ class TrainingStep {
   // operation, in order.
   struct OperationEntries {
     std::vector<Index> kernels{};  // kNone for a group operation
-    // For each operation, the end of the run of plain kernels that starts with it. A plain kernel
-    // is not the first or last of the list, allocates and releases nothing, and has no other
-    // effects.
+    // For each operation, the end of the run of plain kernels that starts with this operation. A
+    // plain kernel is not the first or last of the list, allocates and releases nothing, and has no
+    // other effects.
     std::vector<std::size_t> plain_end{};
     std::vector<GroupOperations::Entry> groups{};  // by operation; may be empty
     // For each operation, the event after it that the host waits for. Empty if the host waits for
@@ -153,7 +153,7 @@ class TrainingStep {
     std::size_t first_kernel = 0, last_kernel = 0;  // operations on the compute stream
     std::size_t first_beside = 0;  // first kernel of the second lane; may be past the end
   };
-  // The entries of a layer work in the program's tables. Layers with the same work run one at a
+  // The entries for a layer's work in the program's tables. Layers with the same work run one at a
   // time, so they share temporary buffers.
   struct Work {
     OperationEntries forward, recompute, backward, backward_input, backward_weight;
@@ -166,7 +166,7 @@ class TrainingStep {
     Entries forward_transient, backward_transient;  // indices of buffers
     Entries input_transient, weight_transient;      // buffers of the two parts of a split backward
   };
-  // Events that the next kernel waits for, and buffers that it reads before they are released.
+  // Events that the next kernel waits for, and buffers that the kernel reads before their release.
   struct Pending {
     std::vector<Index> events{};
     std::vector<std::pair<Index, model::ValueUse>> buffers{};
@@ -217,8 +217,8 @@ class TrainingStep {
   // computes while the expert all-to-alls of the other pass are in flight (Megatron-Core,
   // core/models/common/model_chunk_schedule_plan.py).
   void WritePair(ShardingStrategy& strategy);
-  // Writes one layer of each pass, in alternating turns. Backward starts. The layers are specified
-  // by their positions in the passes.
+  // Writes one layer of each pass, in alternating turns. The backward pass has the first turn. The
+  // layers are specified by their positions in the passes.
   void WriteTurns(ShardingStrategy& strategy, PassProgress& forward, int forward_place,
                   PassProgress& backward, int backward_place);
   // Switches to the other pass of the pair.
@@ -287,9 +287,9 @@ class TrainingStep {
     int layer;
     const OperationEntries& entries;
     const std::vector<model::Operation>& operations;
-    // The kind of list; at most one is true. `forward`: the layer's forward list. `weights`: the
-    // weight part of backward. `backward`: complete backward, or its input part. If all are false,
-    // the list is recomputed.
+    // The kind of list; at most one of these members is true. `forward`: the layer's forward list.
+    // `weights`: the weight part of backward. `backward`: complete backward, or its input part. If
+    // all are false, the list is recomputed.
     bool forward, weights, backward;
     bool begins, ends;  // whether the list is the first or last list of the stage's pass
     bool hands_on;      // the list ends with a collective whose result is sent
@@ -332,8 +332,8 @@ class TrainingStep {
   const Entries& Saved(int slot, int layer) const { return saved_[At(slot, layer)]; }
   // Returns the values that the input part of a split backward keeps for the weight part.
   const Entries& Deferred(int slot, int layer) const { return deferred_[At(slot, layer)]; }
-  // Returns Deferred() without values of other chunks. These values are in the receive buffer or,
-  // after the model's last layer, do not exist.
+  // Returns Deferred() without values of other chunks. Values of other chunks are in the receive
+  // buffer or, after the model's last layer, do not exist.
   Entries DeferredHere(int slot, int layer) const;
   // Returns the received gradient that backward's weight part reads. kNone if no gradient was
   // received.
@@ -373,8 +373,8 @@ class TrainingStep {
   std::vector<std::int64_t> first_elements_;  // indexed by tensor
   std::vector<int> layers_of_tensor_;         // by tensor: number of contributions to its gradient
   std::vector<Index> tied_contribution_;      // indexed by tensor: buffer; kNone: not tied
-  std::vector<int> missing_;                  // by tensor: in this micro-batch
-  std::vector<bool> contributed_;             // by tensor: in this pass
+  std::vector<int> missing_;       // by tensor: contributions still missing in this micro-batch
+  std::vector<bool> contributed_;  // by tensor: whether this pass has contributed
   std::vector<std::size_t> last_pass_of_tensor_;
   std::vector<bool> ends_micro_batch_;  // indexed by pass
   std::vector<int> ready_;              // tensors whose gradients the next kernel completes

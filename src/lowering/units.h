@@ -22,7 +22,7 @@ namespace stepcast::lowering {
 
 struct Unit {
   std::string name;           // name of the unit's first layer, or "root"
-  std::vector<int> layers;    // ascending; forward needs the unit from the first to the last
+  std::vector<int> layers;    // ascending; forward needs the unit from the first layer to the last
   std::vector<int> tensors;   // tensors of the unit, in registration order
   std::vector<int> frozen;    // indices in Model::frozen, in registration order
   std::int64_t elements = 0;  // number of elements in `tensors`
@@ -47,12 +47,12 @@ Units UnitPerLayer(const model::Model& model);
 Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan,
                      const std::vector<int>& chunk_begins = {0});
 
-// Returns one bucket per unit, in the order in which the units' gradients become complete. `order`
-// is the order of the tensors. It is sorted by bucket, and the buckets refer to it.
+// Returns one bucket per unit, in the order in which the units' gradients become complete. `order`,
+// the order of the tensors, is sorted by bucket; the buckets refer to `order`.
 std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order);
 
 // The order in which frameworks with hooks visit units. The root is first in forward and in
-// backward, because its hooks enclose all other hooks. The blocks follow.
+// backward, because its hooks enclose all other hooks. The blocks follow the root.
 struct UnitOrder {
   UnitOrder() = default;
   // `has_parameters` states for each unit whether it has parameters.

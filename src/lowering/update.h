@@ -46,14 +46,15 @@ struct UpdateKernel {
 //    all gradients, norms of the tensors, moments and update (which overwrites the gradient), norms
 //    of updates, parameters. In fp16, the gradient scaler first checks for infinities.
 //  * single: the same sequence, separately for each tensor (foreach=False). UpdateKernels is then
-//    called for each tensor. Root and denominator are two temporaries in all releases.
+//    called for each tensor. In this sequence, root and denominator are two temporaries in all
+//    releases of torch.
 //
 // FP32 master weights, if present, are updated: the gradient is read in its own type, and the
 // parameters are written by a cast. With fp16_remainder, the 16-bit parameters contain one half of
 // the master weights and the optimizer the other half; both halves are read and written. Without
 // master weights, all operands have the parameters' type, and moments have the type
-// optimizer_state_dtype. The update of a layer list takes its given time, scaled to the fraction of
-// the elements.
+// optimizer_state_dtype. The update of a layer list takes the time that the list specifies, scaled
+// to the fraction of the elements.
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                         Version torch, std::int64_t elements);
 
@@ -61,7 +62,7 @@ std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::T
 
 // A non-empty tensor, as seen by the optimizer.
 struct UpdatedTensor {
-  int tensor = 0;  // index in the model; the first of several packed tensors; or -1
+  int tensor = 0;  // index in the model; packed tensors: index of the first, or -1
   std::int64_t elements = 0;
 };
 
@@ -115,8 +116,8 @@ void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
 //   - kDion (dion/muon.py of microsoft/dion@0c205499): a batch has as many matrices of one shape as
 //     there are ranks. An all-to-all sends each rank one complete matrix, and another all-to-all
 //     sends the rows back, with three batches in flight. Incomplete batches are padded. Experts are
-//     not exchanged, because each rank has complete matrices of its experts. Kernels other than the
-//     matrix multiplications are compiled.
+//     not exchanged, because each rank has complete matrices of its experts. All kernels except
+//     matrix multiplications are compiled (torch.compile).
 UpdatedTensors WriteMuonUpdate(TrainingStep& step, const plan::Training& training,
                                const UpdatedTensors& updated,
                                std::span<const program::BufferUse> uses);
@@ -208,8 +209,9 @@ class ParameterUpdate {
   void ReadsGradients(const Range& range) { gradients_.push_back(Reads(range)); }
   // Adds a range of parameters or optimizer states.
   void WritesState(const Range& range) { states_.push_back(Writes(range)); }
-  // Declares that `elements` elements of the model are stored at these locations. The optimizer's
-  // arrays start `stride` elements apart. For `counted` and `group`, see ClippedRange.
+  // Declares that `elements` elements of the model are stored at the locations `parameters`,
+  // `gradients` and `states`. The optimizer's arrays start `stride` elements apart. For `counted`
+  // and `group`, see ClippedRange.
   void Updates(const program::Elements& parameters, const program::Elements& gradients,
                const program::Elements& states, std::int64_t stride, std::int64_t elements,
                bool counted = true, model::ParameterGroup group = model::ParameterGroup::kDense) {

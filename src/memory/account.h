@@ -53,9 +53,9 @@ inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
 //
 // For 2 MiB, the calls take at least 29 + 2 + 38 us to create, map and enable access, and 34 + 23
 // us to unmap and release. (Source: Prabhu et al. 2024, "vAttention", arXiv 2405.04437, table 3,
-// A100.) In addition, each byte that is freed and allocated again takes 7 ps (7.5 ms per GiB). This
-// value is the median over nine published steps with flushes. For half of these steps, the fitted
-// value is between 1.3 and 9.6 ps (docs/decisions.md).
+// A100.) In addition, each byte that is freed and allocated again takes 7 ps (7.5 ms per GiB). The
+// value of 7 ps is the median over nine published steps with flushes. For half of these steps, the
+// fitted value is between 1.3 and 9.6 ps (docs/decisions.md).
 inline Time TimeOf(const DriverCalls& calls) {
   constexpr Time kAllocation = Microseconds(69), kFree = Microseconds(57);
   constexpr Time kByte = Picoseconds(7);
@@ -93,8 +93,8 @@ struct Usage {
   // device with unlimited memory.
   bool fits = true;
   int flushes = 0;  // number of times that unused segments were freed
-  // Whether the members are valid for the requested longer step (Steps::longer). If false, its
-  // memory may differ.
+  // Whether the members are valid for the requested longer step (Steps::longer). If false, the
+  // memory of the longer step may differ.
   bool of_longer = true;
   // The driver calls in the step Steps::described, in order. Empty if the step does not flush,
   // because allocations then need no driver calls in later steps.

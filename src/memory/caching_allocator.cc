@@ -204,7 +204,7 @@ bool CachingAllocator::Grow(std::uint32_t index, std::int64_t size) {
 void CachingAllocator::Flush() {
   const Bytes before = reserved_;
   for (Pool& pool : pools_) {
-    // Returning blocks changes the lists, so they are collected first.
+    // Freeing blocks changes the lists, so the blocks are collected first.
     std::vector<Block> free;
     for (Block block : pool.best) {
       for (; block != kNoBlock; block = blocks_[block].worse) free.push_back(block);

@@ -24,7 +24,7 @@ constexpr std::int64_t RoundUp(std::int64_t size, std::int64_t granule) {
   return (size + granule - 1) / granule * granule;
 }
 
-// Returns the size of the block for a request: the request, rounded up. In bytes.
+// Returns the block size for a request, in bytes: the request, rounded up.
 constexpr std::int64_t BlockSize(std::int64_t size) {
   return std::max(kMinBlockSize, RoundUp(size, kMinBlockSize));
 }
@@ -50,7 +50,8 @@ constexpr std::int64_t SegmentSize(std::int64_t block) {
 //   least 512 B (small pool) or more than 1 MiB (large pool).
 // * A freed block is merged with its free neighbors in the segment. Segments are not freed.
 // * If a new segment does not fit on the device, all segments without a live block are freed, for
-//   all streams, and the request is repeated once. If it fails again, the process is out of memory.
+//   all streams, and the request is repeated once. If the request fails again,
+//   the process is out of memory.
 //  * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one address range that grows at
 //    its end by 2 MiB (small) or 20 MiB (large) at a time. Blocks can be as small as 512 B. Only
 //    complete granules are freed.
@@ -63,7 +64,7 @@ class CachingAllocator {
     bool expandable_segments = false;
   };
 
-  // A live block. The number is invalid after the block is freed.
+  // A live block. The number of a block is invalid after the block is freed.
   using Block = std::uint32_t;
   static constexpr Block kNoBlock = static_cast<Block>(-1);
 

@@ -58,8 +58,8 @@ class DeferredFrees {
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }
-  // Returns all operations that frees wait for, as indices in Program::step. A replay needs the end
-  // times only of these operations.
+  // Returns all operations that frees wait for, as indices in Program::step. A replay needs no
+  // other operation's end time.
   std::span<const program::Index> operations() const { return operations_; }
 
  private:

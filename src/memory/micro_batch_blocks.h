@@ -12,10 +12,9 @@
 
 namespace stepcast::memory {
 
-// The additional periods of a longer step (program/instruction.h) in a replay. If a period ends
-// with the same allocator state as an earlier period, the periods between them repeat without a
-// higher peak, and are skipped. A repetition may have several periods, because blocks of equal size
-// exchange positions.
+// The additional periods of a longer step (program/instruction.h) in a replay. If two periods end
+// with the same allocator state, the periods between them repeat without a higher peak, and are
+// skipped. A repetition may have several periods, because blocks of equal size exchange positions.
 class LongerPeriods {
  public:
   explicit LongerPeriods(const program::LongerStep& longer)
@@ -38,8 +37,8 @@ class LongerPeriods {
   // because a comparison takes about as long as the replay of a period.
   bool looks() const { return left_ > 0 && number_ <= kLooks && !repeats_; }
   // Compares the state after the current period with earlier states. `left_behind` is the state
-  // that affects later periods. Its times and micro-batches must be relative to the end of the
-  // current period, so that the states of two periods can be equal.
+  // that affects later periods. The times and micro-batches in this state must be relative to the
+  // end of the current period, so that the states of two periods can be equal.
   void Look(std::vector<std::int64_t> left_behind) {
     const auto as_before = std::find(seen_.begin(), seen_.end(), left_behind);
     repeats_ = as_before != seen_.end();
@@ -66,8 +65,8 @@ struct Owner {
   std::uint32_t micro_batch = kBeforeStep;
   std::uint32_t purpose = 0;
 
-  // Returns whether all micro-batches use the owner's buffer: it is allocated before the step, or
-  // by the first micro-batch of the step, such as gradients.
+  // Returns whether all micro-batches use the owner's buffer. This is true if the buffer is
+  // allocated before the step, or by the first micro-batch of the step, such as gradients.
   bool is_of_all() const { return micro_batch == kBeforeStep || micro_batch == 0; }
 };
 
@@ -83,9 +82,10 @@ class MicroBatchBlocks {
   void Add(const Owner& owner, std::int64_t later, Block block);
   // Removes and returns a block, or returns kNoBlock if the owner has no block.
   Block Take(const Owner& owner, std::int64_t later);
-  // Returns the state of the allocator: the driver calls so far, and the address and size in bytes
-  // of every block of a micro-batch from `later` on. Blocks are sorted by micro-batch, relative to
-  // `later`, and by purpose. Two states are equal if corresponding blocks are at the same address.
+  // Returns the state of the allocator. The state has the driver calls so far, and the address and
+  // size in bytes of every block of a micro-batch from `later` on. Blocks are sorted by
+  // micro-batch, relative to `later`, and by purpose. Two states are equal if corresponding blocks
+  // are at the same address.
   std::vector<std::int64_t> StateFrom(std::int64_t later, const CachingAllocator& allocator) const;
 
  private:

@@ -174,7 +174,7 @@ class Replay {
   bool of_longer() const { return of_longer_; }
 
  private:
-  // A free that waits until a time.
+  // A free that takes effect at a later time.
   using Pending = std::tuple<Time, Index, Block>;
   using Records = std::span<const program::MemoryRecord>;
   // All state that determines the result of further changes.
@@ -392,8 +392,8 @@ class Replay {
                          .reserved = allocator_ ? allocator_->reserved() : Bytes()});
   }
 
-  // Whether a step that repeats another has reached the state that the step before had after the
-  // same part. If so, all further changes repeat. `now`: the step's end.
+  // Whether a repeated step has the same state as the previous step had after the same changes. If
+  // so, all further changes repeat. `now`: the step's end.
   bool IsAsBefore(std::size_t part, Time now) {
     if (changes_ != nullptr) return false;
     State state = StateAt(now);
@@ -581,7 +581,7 @@ struct Replayer::Workspace {
 
   Key key;
   std::size_t key_size = 0;
-  // Rows of a sweep with equal needs are close to one another.
+  // In a sweep, rows with equal memory use are usually close to each other.
   std::array<Known, 16> known;
   std::size_t next = 0;
 };

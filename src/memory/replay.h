@@ -16,9 +16,9 @@
 // frees unused segments and then allocates the segment.
 //
 // A replay reads the number of steps from a timeline (step_ends). With deferred frees
-// (DeferredFrees::any), it also reads the times of memory changes, and the end times of operations
-// that frees wait for, in every step or in the repeated step. Record always reads the times of
-// memory changes.
+// (DeferredFrees::any), a replay also reads the times of memory changes, and the end times of
+// operations that frees wait for. These times are from every step, or from the repeated step.
+// Record always reads the times of memory changes.
 namespace stepcast::memory {
 
 // Replays runs one after another, with reused memory and cached results. Without deferred frees,

@@ -9,8 +9,8 @@
 #include "src/model/lora.h"
 
 // Low-rank adapters (lora.h) of linear layers. An adapter adds (x A) B, multiplied by a constant,
-// to the layer's output, and applies dropout to its input. It computes in the data type of the
-// activations.
+// to the layer's output, and applies dropout to its input. The adapter computes in the data type of
+// the activations.
 //
 // With tensor parallelism, adapters follow NVIDIA/NeMo (nemo/collections/llm/peft/utils.py,
 // ParallelLinearAdapter). The columns of B are divided among ranks. If the layer is divided by

@@ -68,7 +68,7 @@ enum class RouterScores : std::uint8_t {
 };
 
 // The experts of a mixture. In a block with experts, the feed-forward layer consists of a router
-// and `count` experts. Each token uses `per_token` of them.
+// and `count` experts. Each token uses `per_token` experts.
 struct Experts {
   std::int64_t count = 0;         // E; 0: the model is dense
   std::int64_t per_token = 0;     // k
@@ -134,13 +134,13 @@ struct Architecture {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;        // h
   std::int64_t heads = 0;         // a, query heads
-  std::int64_t kv_heads = 0;      // g, key-value heads; divides heads
+  std::int64_t kv_heads = 0;      // g, key-value heads; a divisor of heads
   std::int64_t head_size = 0;     // d; q projection is hidden x (heads * head_size)
   std::int64_t feed_forward = 0;  // f
   std::int64_t vocabulary = 0;    // V, rows of the embedding
   // For learned positions: the number of rows of the position table, which limits the sequence
-  // length in tokens. For other positions, the value in the model's description; it sets no limit.
-  // 0: not specified.
+  // length in tokens. For other positions, the number in the model's description, which sets no
+  // limit. 0: not specified.
   std::int64_t max_positions = 0;
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
@@ -149,7 +149,7 @@ struct Architecture {
   bool head_bias = false;       // the head's linear layer has a bias (GPT-J, Phi)
   // The number of norms before attention and feed-forward if these run in parallel on the same
   // input: 1 shared norm, or 2 separate norms. 0: the feed-forward runs after attention and reads
-  // the residual sum after it.
+  // the residual sum after attention.
   std::int64_t parallel_residual_norms = 0;
   // Whether the queries and keys of each head have an RMS norm.
   bool qk_norm = false;
@@ -182,15 +182,14 @@ struct Architecture {
   std::int64_t attention_chunk = 0;
   // For models with a window or chunks: every n-th block, counted from the model's first block, has
   // full attention. If n is 2, these are the blocks with an odd index (GPT-OSS, Gemma 2). If n is
-  // 6, they are every sixth block (Gemma 3). 0: no block has full attention.
+  // 6, every sixth block has full attention (Gemma 3). 0: no block has full attention.
   std::int64_t full_attention_every = 0;
-  // For encoders: the number of rows of the table of token types (segments). 0: no table.
+  // For encoders: the number of token types (segments), one table row each. 0: no table.
   std::int64_t token_types = 0;
   // For encoders: whether a pooler and a head use the first token to predict whether the second
   // segment follows the first segment.
   bool next_sentence = false;
-  // If latent attention exists, `head_size` is plain_head + rotary_head, and `kv_heads` equals
-  // `heads`.
+  // With latent attention, `head_size` is plain_head + rotary_head, and `kv_heads` equals `heads`.
   LatentAttention latent{};
   Experts experts{};
   // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): the number of modules
@@ -204,9 +203,9 @@ struct Architecture {
   // Whether every token attends to its full sequence (encoders).
   bool attends_both_ways = false;
   bool key_without_bias = false;  // attention_bias is only for queries and values (Whisper)
-  // The number of buckets of relative distances (T5, arXiv 1910.10683). Attention adds to each
-  // score a trained number that depends on the head and on the bucket. All blocks of the encoder,
-  // or of the decoder, share one table of these numbers. 0: no table.
+  // The number of relative-distance buckets (T5, arXiv 1910.10683). Attention adds to each score a
+  // trained number that depends on the head and on the bucket. All blocks of the encoder, or of the
+  // decoder, share one table of these numbers. 0: no table.
   std::int64_t distance_buckets = 0;
   // Cross-attention to the encoder's output, which runs after self-attention.
   CrossAttention cross{};
@@ -232,8 +231,8 @@ struct Architecture {
   SharedKeyValue shared_key{};
   DeltaRule delta{};
   StateSpace state_space{};
-  // The width of a row of a second embedding table. Each block multiplies its output by a gate that
-  // is computed from a row of this table (Gemma 4). 0: no table.
+  // The row width of a second embedding table. Each block multiplies its output by a gate that is
+  // computed from a row of this table (Gemma 4). 0: no table.
   std::int64_t layer_input = 0;
   // Attention residuals (Kimi K3): the input of attention and of the feed-forward layer is a
   // weighted mean of the residual stream and the outputs of every n-th previous block. 0: the input
@@ -244,9 +243,9 @@ struct Architecture {
   std::int64_t streams = 0;
 
   // `kinds` lists the kinds of blocks, and `pattern` lists the kind of each block. A kind is an
-  // architecture of the same hidden size whose own `kinds` is empty. If `kinds` is empty, all
-  // blocks have this architecture. Otherwise, this struct's attention members are copies of the
-  // first kind with attention, and its expert members are copies of the first kind with experts.
+  // architecture with the same hidden size and an empty `kinds`. If `kinds` is empty, all blocks
+  // have this architecture. Otherwise, this struct's attention members are copies of the first kind
+  // with attention, and its expert members are copies of the first kind with experts.
   std::vector<Architecture> kinds{};
   std::vector<int> pattern{};
   std::vector<Tower> towers{};
@@ -254,16 +253,15 @@ struct Architecture {
   Prediction prediction{};
   Condition condition{};
   TextRows text{};
-  Encoder encoder{};      // its blocks come first in `pattern`
+  Encoder encoder{};      // the encoder's blocks come first in `pattern`
   int further_kind = -1;  // kind of the multi-token-prediction module; -1: the kind of the last
                           // block
 
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
 
-// Returns the first kind of block that adds a bias by relative distance to attention scores.
-// Considers the encoder's blocks if `of_encoder`, otherwise all other blocks. Null: there is no
-// such kind.
+// Returns the first kind of block whose attention scores get a bias by relative distance. Considers
+// the encoder's blocks if `of_encoder`, otherwise all other blocks. Null: there is no such kind.
 const Architecture* BiasedByDistance(const Architecture& architecture, bool of_encoder);
 // Returns whether every token attends to its full sequence in all blocks that are not part of
 // `encoder`.

@@ -270,8 +270,8 @@ void CheckExperts(const Architecture& a, Faults& faults) {
     if (HasExperts(a, block)) return;
   }
   faults.Add("num_experts",
-             fmt::format("no block has experts: first_k_dense_replace is {} of {} blocks, and "
-                         "decoder_sparse_step is {}",
+             fmt::format("no block has experts: the first {} of {} blocks are dense "
+                         "(first_k_dense_replace), and decoder_sparse_step is {}",
                          experts.leading_dense, a.layers, experts.every),
              "write a smaller first_k_dense_replace or decoder_sparse_step, or omit num_experts");
 }
@@ -404,8 +404,8 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
                 kind.output_gate != OutputGate::kNone || kind.parallel_residual_norms > 0);
       })) {
     faults.Add("blocks",
-               "two_streams needs joined text, and blocks of plain attention followed by a "
-               "feed-forward layer without a gate",
+               "two_streams needs joined text, and blocks of self-attention followed by a "
+               "feed-forward layer, both without gates",
                "write 'text: {values: 4096, tokens: 512, joined: true}'");
   }
   if (any([&a](const Architecture& kind) {
@@ -622,14 +622,14 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
                                                     : "final_logit_softcapping";
     faults.Add(
         field,
-        fmt::format("the family {} supports neither attention windows nor caps on scores and "
-                    "logits",
+        fmt::format("the family {} supports neither attention chunks nor caps on scores and logits",
                     FamilyName(a)),
         fmt::format("omit {}", field));
   }
   if (!TraitsOf(a).encoder && a.token_types != 0) {
     faults.Add("type_vocab_size",
-               fmt::format("the family {} has no token types: {}", FamilyName(a), a.token_types),
+               fmt::format("the family {} has no token types, but type_vocab_size is {}",
+                           FamilyName(a), a.token_types),
                "omit type_vocab_size");
   }
   if (!TraitsOf(a).encoder && a.next_sentence) {
@@ -702,7 +702,8 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
            "write either linear_fc1, or gate_proj and up_proj");
   }
   if (a.experts.exist() && (targets.gate || targets.up || targets.linear_fc1 || targets.down)) {
-    refuse(fmt::format("adapters of experts are not modelled: the model has {}", a.experts.count),
+    refuse(fmt::format("adapters of experts are not modelled: the model has {} experts",
+                       a.experts.count),
            "list only linear layers of attention in targets: 'linear_qkv linear_proj' or 'q_proj "
            "v_proj'");
   }

@@ -361,7 +361,7 @@ TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
             "targets: linear_fc1 already contains the adapter of gate and up");
   EXPECT_EQ(message(Shipped("mixtral-8x7b"), qkv), "");
   EXPECT_EQ(message(Shipped("mixtral-8x7b"), {.rank = 8, .targets = {.query = true, .down = true}}),
-            "targets: adapters of experts are not modelled: the model has 8");
+            "targets: adapters of experts are not modelled: the model has 8 experts");
   // Keys of Llama 3.1 are 1024 wide.
   EXPECT_EQ(message(Shipped("llama3.1-8b"), {.rank = 1025, .targets = {.linear_qkv = true}}),
             "rank: rank must be at most 1024, the width of the narrowest linear layer, but is "

@@ -15,8 +15,8 @@ namespace stepcast::model {
 // Returns the number of vocabulary rows on each rank, including padding.
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options);
 
-// Returns `options` with a sequence length of `tokens` or, if `tokens` is 0, of `more` tokens more
-// than in `options`.
+// Returns `options` with another sequence length: `tokens` or, if `tokens` is 0, the length in
+// `options` plus `more`.
 WorkOptions OfLength(WorkOptions options, std::int64_t tokens, std::int64_t more = 0);
 
 // Adds the kernels that expand the table of relative distances of the encoder's blocks
@@ -28,8 +28,8 @@ void AppendDistances(const Architecture& a, bool of_encoder,
 // Returns the work of the first layer of a model that reads rows of numbers (ValueInput).
 LayerWork ValueInputWork(const Architecture& a, const WorkOptions& options);
 // Returns the work of the first layer of an encoder-decoder. The layer outputs the encoder's rows.
-// It also keeps the decoder's rows until the decoder's first block reads them; the rows are part of
-// that block's work.
+// The layer also keeps the decoder's rows until the decoder's first block reads them; the rows are
+// part of that block's work.
 LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options);
 // Returns the work of the last layer of a diffusion model, which reads all rows of the last block.
 LayerWork ModulatedHeadWork(const Architecture& a, const WorkOptions& options,

@@ -6,7 +6,7 @@
 namespace stepcast::model {
 
 // An input of rows of numbers instead of words: patches of an image or video, or frames of a
-// spectrogram. A GEMM, or a convolution of several rows, converts them to rows of the hidden width.
+// spectrogram. A GEMM, or a convolution of several rows, converts input rows to the hidden width.
 struct ValueInput {
   std::int64_t values = 0;  // numbers in a row; 0: the model reads words
   std::int64_t taps = 1;    // number of input rows from which one output row is computed
@@ -15,17 +15,17 @@ struct ValueInput {
   std::int64_t halvings = 0;
   bool bias = true;
   std::int64_t positions = 0;    // rows of a table of positions; 0: no table
-  bool fixed_positions = false;  // the table is not trained
+  bool fixed_positions = false;  // the table of positions is not trained
   std::int64_t class_rows = 0;   // trained rows before all other rows (ViT's class token)
 
   constexpr bool exists() const { return values > 0; }
   friend bool operator==(const ValueInput&, const ValueInput&) = default;
 };
 
-// The condition of a diffusion model: one vector of the hidden size per sample. It is the sum of
-// vectors computed from the sample's time and, in some models, from a guidance value, a class and a
-// text vector. Each input except the class passes through two linear layers with a SiLU between
-// them.
+// The condition of a diffusion model: one vector of the hidden size per sample. The vector is the
+// sum of vectors computed from the sample's time and, in some models, from a guidance value, a
+// class and a text vector. Each input except the class passes through two linear layers with a SiLU
+// between them.
 struct Condition {
   std::int64_t time = 0;        // sines and cosines that encode the time; 0: no condition
   bool guidance = false;        // the condition includes a guidance value, encoded like the time
@@ -52,9 +52,9 @@ struct TextRows {
   friend bool operator==(const TextRows&, const TextRows&) = default;
 };
 
-// The vectors that a block or the head computes from the condition (adaLN, arXiv 2212.09748). They
-// are a scale and a shift after each norm, and a factor for each output of attention or of the
-// feed-forward layer.
+// The vectors that a block or the head computes from the condition (adaLN, arXiv 2212.09748). These
+// vectors are a scale and a shift after each norm, and a factor for each output of attention or of
+// the feed-forward layer.
 struct Modulation {
   std::int64_t vectors = 0;  // 0: none
   // True: a linear layer computes the vectors from the condition. False: the vectors are the sum of

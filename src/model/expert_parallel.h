@@ -16,8 +16,8 @@ namespace stepcast::model {
 //   kAllGather: all ranks receive all tokens, and the experts' outputs are reduce-scattered
 //     (`allgather` in Megatron-Core).
 //   kDeepEp: each token is sent once to each node with some of its experts, to the GPU with the
-//     same position in that node. That GPU forwards the token once to each rank that needs it
-//     (DeepEP; `flex` in Megatron-Core). The host waits for the numbers of rows.
+//     same position in that node. The receiving GPU forwards the token once to each rank with some
+//     of its experts (DeepEP; `flex` in Megatron-Core). The host waits for the numbers of rows.
 //   kHybridEp: like kDeepEp, but NVIDIA's kernels also permute rows during the dispatch.
 enum class Dispatcher : std::uint8_t { kAllToAll, kAllGather, kDeepEp, kHybridEp };
 const char* Name(Dispatcher dispatcher);  // "all_to_all", "all_gather", "deepep", "hybridep"
@@ -91,14 +91,14 @@ struct ExpertParallel {
   // Whether every expert receives the same number of rows from every rank, some of which are
   // padding. The ranks then do not exchange the numbers of rows, and the host does not wait.
   bool fixed_rows = false;
-  // For kDeepSpeed: the minimum number of slots of an expert for the rows of one sending rank.
+  // For kDeepSpeed: the minimum number of slots that an expert has for one sending rank's rows.
   std::int64_t min_capacity = 0;
   // Whether the forward of one micro-batch and the backward of another are issued alternately,
-  // operation by operation. If so, backward sends all rows before it copies received rows.
+  // operation by operation. Backward then sends all rows before it copies received rows.
   bool overlaps_passes = false;
   // Whether weight-gradient GEMMs are delayed within their block. The experts' GEMMs run after the
-  // exchange of rows that follows their input gradients. All other GEMMs run at the end of the
-  // block's backward.
+  // exchange of rows that follows the experts' input gradients. All other GEMMs run at the end of
+  // the block's backward.
   bool delays_weight_gradients = false;
   // Whether shared experts run on a separate stream while rows are exchanged. Requires
   // Dispatcher::kAllToAll and layers that tensor parallelism does not divide.

@@ -147,14 +147,14 @@ std::shared_ptr<Family> MakeFamily(std::string name,
 
 // Returns Family::typical with its member `family` set.
 Architecture TypicalOf(std::shared_ptr<const Family> family);
-// Returns the architecture's family. If it has none, returns an empty family without names and
-// traits.
+// Returns the architecture's family. If the architecture has no family, returns an empty family
+// without names and traits.
 const Family& FamilyOf(const Architecture& architecture);
 
 const ModuleNames& NamesOf(const Architecture& architecture);
 // Returns the name of the norm before a block's feed-forward layer. Families with one layer per
-// block have one name for all norms; a block with a mixer and a feed-forward layer then uses
-// another name for its second norm.
+// block have one name for all norms. A block with a mixer and a feed-forward layer then has another
+// name for the second norm.
 std::string_view FeedForwardNormOf(const Architecture& architecture);
 // Returns the module names for rows of text in blocks with two streams. Only families from model
 // files have such names.

@@ -20,19 +20,19 @@
 // The indexer's loss uses the attention weights of the chosen keys, summed over attention's heads.
 // A second multiplication of queries and keys computes these weights (DSAIndexerLossAutoScaler,
 // with the loss over chosen keys). Forecasts include the input gradients of the indexer's GEMMs,
-// which frameworks skip, so they are slightly too long.
+// which frameworks skip, so forecasts are slightly too long.
 namespace stepcast::model {
 
 class IndexerOperators {
  public:
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // The object keeps references to all arguments, so they must outlive the tape's Finish.
+  // All arguments must outlive the tape's Finish, because the object keeps references to them.
   IndexerOperators(LayerOperators& operators, const Architecture& architecture,
                    const ModuleNames& names, Find find);
 
   // Adds the kernels that choose keys. `x` is the block's normalized input; `query_source` is the
-  // input of the indexer's query projection. Both operands cover the rank's part of the tokens.
-  // `attention` is the shape of the attention core that reads the chosen keys.
+  // input of the indexer's query projection. `x` and `query_source` cover the rank's part of the
+  // tokens. `attention` is the shape of the attention core that reads the chosen keys.
   void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
   // Adds the kernels that score keys and choose among them. Each key represents `compressed`
   // tokens. `operands` starts with the queries, followed by the other inputs of the scores.

@@ -20,7 +20,7 @@
 //
 // If rotary positions are not fused, kernels and kept values follow Hugging Face transformers
 // (models/deepseek_v3/modeling_deepseek_v3.py): copies join the rotated and unrotated parts, and
-// keys and values are one tensor. Otherwise, they follow Transformer Engine (Megatron-Core's
+// keys and values are one tensor. Otherwise, kernels follow Transformer Engine (Megatron-Core's
 // fused_mla_yarn_rope_apply.py): queries are rotated in place, and one kernel writes keys and
 // values.
 namespace stepcast::model {
@@ -29,11 +29,11 @@ class LatentAttentionOperators {
  public:
   struct Modules {
     // The modules that compute queries. If LatentAttention::query_rank is not 0, these are the
-    // down-projection, the norm and the up-projection. Otherwise only `query_up` is used.
+    // down-projection, the norm and the up-projection. If query_rank is 0, only `query_up` is used.
     LinearModule query_down{}, query_norm{}, query_up{};
     LinearModule kv_down{}, kv_norm{}, kv_up{};
   };
-  // `core` is the prefix of the names of kernels that belong to no module.
+  // `core` is the name prefix of kernels that belong to no module.
   LatentAttentionOperators(LayerOperators& operators, const Architecture& architecture,
                            const Modules& modules, std::string_view core);
 
@@ -76,8 +76,8 @@ class LatentAttentionOperators {
   std::array<Operand, 3> Heads(const std::array<Operand, 2>& queries, const Operand& normalised,
                                const Operand& turned_part);
   Operand TurnedInPlace(const Operand& query);
-  // Concatenates the unrotated and the rotated part of each head. One rotated part (`turned`) may
-  // serve all heads.
+  // Concatenates the unrotated and the rotated part of each head. All heads may share one rotated
+  // part (`turned`).
   Operand Joined(const Operand& plain, const Operand& turned, std::string_view suffix);
   // Returns keys, including their rotated part, and values. `both` is the output of the
   // up-projection of keys and values; `shared` is the rotated part.

@@ -20,8 +20,8 @@ namespace stepcast::model {
 
 // How the ranks along an axis divide one dimension of a tensor.
 struct Split {
-  // The dimension of a tensor that is different on each rank; its shape is already the shape on one
-  // rank. Used for layer lists.
+  // For layer lists: marks a tensor that differs between ranks and whose shape is the shape on one
+  // rank.
   static constexpr int kOwn = -1;
 
   parallel::Axis axis = parallel::Axis::kTensor;

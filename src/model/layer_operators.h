@@ -54,7 +54,7 @@ struct ModulePositions {
   // Whether another GEMM uses the same weight, so that the backward of that GEMM completes the
   // weight's gradient.
   bool gradient_later = false;
-  // `frozen`: the module's weight is frozen. `frozen_bias`: its bias is frozen too. Frozen
+  // `frozen`: the module's weight is frozen. `frozen_bias`: the module's bias is frozen too. Frozen
   // parameters have no positions and no gradients.
   bool frozen = false;
   bool frozen_bias = false;
@@ -79,8 +79,8 @@ struct LinearModule {
 
 // How a GEMM of several modules stores its outputs:
 //   kOne: in one tensor.
-//   kSideBySide: in one tensor per module. Their gradients are contiguous.
-//   kApart: in one tensor per module. A copy joins their gradients.
+//   kSideBySide: in one tensor per module, with contiguous gradients.
+//   kApart: in one tensor per module, whose gradients a copy joins.
 enum class Outputs : std::uint8_t { kOne, kSideBySide, kApart };
 
 // The dimensions of an attention core.
@@ -98,18 +98,18 @@ struct AttentionShape {
   bool chosen = false;
   bool dropout = false;
   bool causal = true;  // false: every token attends to its full sequence, except masked padding
-  // Whether attention has sinks. A sink is a trained number per head that is an additional term of
-  // the softmax without a value.
+  // Whether attention has sinks. A sink is a trained number per head: an additional term of the
+  // softmax that has no value vector.
   bool sinks = false;
   ModulePositions sink_positions{};
   // Whether scores are soft-capped: divided by a constant, passed through tanh, and multiplied by
   // the constant.
   bool capped = false;
-  // For cross-attention: the number of context rows per sequence; every query reads them as keys.
-  // 0: self-attention.
+  // For cross-attention: the number of context rows per sequence; every query reads these rows as
+  // keys. 0: self-attention.
   std::int64_t context = 0;
-  // Whether a trained number is added to each score instead of a mask. Its gradients are summed
-  // over all blocks (transformers, models/t5/modeling_t5.py). Only for MathAttention.
+  // Whether a trained number is added to each score instead of a mask. The number's gradients are
+  // summed over all blocks (transformers, models/t5/modeling_t5.py). Only for MathAttention.
   bool biased = false;
   bool scaled = true;  // scores are divided by the root of head_size
 
@@ -168,12 +168,12 @@ class LayerOperators {
   // Returns the sum of x over all tensor-parallel ranks, by an all-reduce with and without sequence
   // parallelism.
   Operand AddUp(Operand x);
-  // With WorkOptions::adds_up_parts, adds an all-reduce at the end of backward. It sums the
-  // gradients of modules, such as norms, that each rank applies to its part of the tokens. Call
+  // With WorkOptions::adds_up_parts, adds an all-reduce at the end of backward. The all-reduce sums
+  // the gradients of modules, such as norms, that each rank applies to its part of the tokens. Call
   // this function before all other operators of forward.
   void AddUpParts();
-  // Returns the rank's part of the tokens of an activation that all ranks have. Backward gathers
-  // the gradient. Without sequence parallelism, returns x unchanged.
+  // Takes an activation that all ranks have, and returns the rank's part of the tokens. Backward
+  // gathers the gradient. Without sequence parallelism, returns x unchanged.
   Operand PartOfTokens(Operand x, std::string_view module);
   // Gathers all tokens of an activation that is divided among ranks (the inverse of PartOfTokens).
   // In backward, each rank gets the sum of all ranks' gradients for its own tokens. Without
@@ -186,7 +186,7 @@ class LayerOperators {
   // all-to-all in forward and one in backward.
   Operand FeaturesToTokens(Operand x, std::string_view module);
 
-  // A norm as one fused kernel. It keeps x and, for RMSNorm, one FP32 number per token. The
+  // A norm as one fused kernel. The norm keeps x and, for RMSNorm, one FP32 number per token. The
   // statistics of LayerNorm are not included, as in Korthikanti et al. An unfused RMSNorm
   // (eager_operators.cc) keeps x in FP32, one number per token, and the normalized value.
   Operand Norm(Operand x, std::string_view module, Normalization normalization,
@@ -194,15 +194,15 @@ class LayerOperators {
   // An RMSNorm of each head separately, with one weight for all heads. The heads are contiguous.
   Operand NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
                       ModulePositions parameters);
-  // Applies rotary positions to queries or keys, in one kernel or several. Keeps nothing.
+  // Applies rotary positions to queries or keys, in one kernel or several. Keeps no values.
   Operand Rotary(Operand x, std::string_view module, std::int64_t head_size);
   // Copies contiguous queries, keys and values into three tensors.
   std::array<Operand, 3> Split(Operand x, std::string_view module,
                                const std::array<std::int64_t, 3>& widths);
   // Copies keys or values so that every query head has a separate copy.
   Operand RepeatHeads(Operand x, std::string_view module, std::int64_t times);
-  // Pads heads with zeros to another size, or removes the padding. For attention cores that require
-  // values of the same size as queries and keys.
+  // Pads heads with zeros to another size, or removes the padding. Used for attention cores that
+  // require values of the same size as queries and keys.
   Operand ResizeHeads(Operand x, std::string_view module, std::string_view suffix,
                       std::int64_t heads, std::int64_t size);
   // Adds a bias in place to contiguous outputs. The kernel's bytes do not include the bytes of the
@@ -211,10 +211,10 @@ class LayerOperators {
   // Returns a copy of x in which the token and sequence dimensions are swapped.
   Operand Transposed(Operand x, std::string_view module, std::string_view suffix);
 
-  // The attention core as one kernel, which does not write scores to memory. With a causal mask, it
-  // computes half of the scores. It keeps its operands, its output and the log-sum-exp (one FP32
-  // number per head and token). Forward has two matrix multiplications. Backward has five, because
-  // it recomputes the scores.
+  // The attention core as one kernel, which does not write scores to memory. With a causal mask,
+  // the kernel computes half of the scores. The core keeps its operands, its output and the
+  // log-sum-exp (one FP32 number per head and token). Forward has two matrix multiplications.
+  // Backward has five, because it recomputes the scores.
   Operand FlashAttention(Operand query, Operand key, Operand value, std::string_view module,
                          const AttentionShape& shape);
   // The attention core as one kernel that reads one tensor with contiguous queries, keys and
@@ -222,8 +222,9 @@ class LayerOperators {
   Operand FlashAttention(Operand query_key_value, std::string_view module,
                          const AttentionShape& shape);
   // The attention core as separate kernels for GEMMs, mask, softmax and dropout, which write the
-  // full score matrix. Keys and values have as many heads as the queries. It keeps its operands,
-  // the softmax output and, with dropout, the dropout's output and mask (one byte per element).
+  // full score matrix. Keys and values have as many heads as the queries. The core keeps its
+  // operands, softmax output and, with dropout, the dropout's output and mask (one byte per
+  // element).
   //
   // In compiled code, the operations between the GEMMs are one kernel in forward and one in
   // backward. In an encoder, a separate kernel scales the scores
@@ -247,7 +248,7 @@ class LayerOperators {
   // gradient of the rows to the sum over all blocks.
   Operand Context(std::string_view name, std::int64_t width, std::int64_t tokens);
   // A convolution over `taps` neighboring rows of a sequence, with `tokens` output rows in total.
-  // It costs as much as a GEMM whose input has these `taps` rows side by side.
+  // The convolution costs as much as a GEMM whose input has these `taps` rows side by side.
   Operand Convolution(Operand x, std::string_view module, std::int64_t out, std::int64_t taps,
                       std::int64_t tokens, ModulePositions parameters);
   // Puts `rows` trained rows before x, at the beginning of each sequence of the batch.
@@ -333,12 +334,12 @@ class LayerOperators {
   };
   void LossOfProduct(Operand x, const LossHead& head);
 
-  // Computes the cross entropy over the full vocabulary. Without fusion, it casts the logits to
-  // FP32 and computes the log-softmax and the negative log-likelihood. Backward creates two FP32
-  // gradients of the log-softmax's size, then the gradient of the logits. It keeps only the
-  // log-softmax, because most training loops free the logits before backward (torchtitan/train.py,
-  // `del pred`; in transformers/trainer.py, compute_loss returns only the loss). Loss::kHuggingFace
-  // is for training loops that do not free the logits.
+  // Computes the cross entropy over the full vocabulary. Without fusion, kernels cast the logits to
+  // FP32 and compute the log-softmax and the negative log-likelihood. Backward creates two FP32
+  // gradients of the log-softmax's size, then the gradient of the logits. The operator keeps only
+  // the log-softmax, because most training loops free the logits before backward
+  // (torchtitan/train.py, `del pred`; in transformers/trainer.py, compute_loss returns only the
+  // loss). Loss::kHuggingFace is for training loops that do not free the logits.
   //
   // With fusion, FP32 numbers stay in registers. Forward reads the logits twice, for the maximum
   // and for the sum. Backward reads the logits once more and writes their gradient. If the ranks
@@ -511,8 +512,8 @@ class LayerOperators {
   // The kernel of fused attention. Attention must be fused (FlashGeneration).
   Kernel FlashKernel(std::string name, const AttentionShape& shape, const Block& block) const;
   // Returns the kernel that multiplies queries and keys. Each key represents `compressed` tokens. A
-  // fused kernel computes only the block's pairs and writes no scores. A GEMM computes all pairs
-  // and writes the scores to memory.
+  // fused kernel computes only the block's pairs and writes no scores. Otherwise, a GEMM computes
+  // all pairs and writes the scores to memory.
   Kernel Scores(std::string name, const AttentionShape& shape, const Block& block,
                 std::int64_t compressed = 1) const;
   // Returns the backward of Scores: two multiplications of the same size.
@@ -520,12 +521,12 @@ class LayerOperators {
                         std::int64_t compressed = 1) const;
   // Returns the output of Scores, which is kept for backward if it is in memory.
   LayerTape::Value MakeScores(const Kernel& scores);
-  // Runs the kernels of a block's backward. They read `reads`, of which the first piece is the
+  // Runs the kernels of a block's backward. The kernels read `reads`, which starts with the
   // output's gradient, and write the pieces that `gradients` creates.
   void RunFlashGradient(std::string_view module, const AttentionShape& shape, const Block& block,
                         const Pieces& reads, const std::function<Pieces()>& gradients);
-  // Passes the gradients of queries, keys and values to the core's operands. `bytes` is their total
-  // size.
+  // Passes the gradients of queries, keys and values to the core's operands. `bytes` is the
+  // gradients' total size.
   void Deliver(const Core& core, std::string_view module, const Pieces& gradients, Bytes bytes);
 
   // Returns autocast's 16-bit copy of `x`.
@@ -554,15 +555,15 @@ class LayerOperators {
   Operand NewGelu(Operand x, std::string_view module);
   Operand Flash(const Core& core, std::string_view module, const AttentionShape& shape);
   Operand FlashOfDocuments(const Core& core, std::string_view module, const AttentionShape& shape);
-  // Runs flash attention if each rank has a part of each sequence (WorkOptions::context). See
-  // context_operators.cc.
+  // Runs flash attention if each rank has a part of each sequence (WorkOptions::context,
+  // context_operators.cc).
   Operand FlashOverContext(const Core& core, std::string_view module, const AttentionShape& shape);
   Operand FlashOfParts(const Core& core, std::string_view module, const AttentionShape& shape);
   // Ring attention: one attention block for each rank's keys, and a merge of the results. In
   // Transformer Engine's implementation, each message overlaps the previous block. Backward begins
-  // with the keys that arrived last, and their gradients follow them around the ring. PyTorch's
-  // implementation merges results and sends gradients in FP32. It may gather the keys during the
-  // first block instead of sending messages.
+  // with the keys that arrived last, and the keys' gradients follow the keys around the ring.
+  // PyTorch's implementation merges results and sends gradients in FP32. PyTorch may also gather
+  // the keys during the first block instead of sending messages.
   class KeyRing;
   Operand RingAttention(const Core& core, std::string_view module, const AttentionShape& shape);
   // Attention over gathered keys and values, which a copy puts in order. An attention core then

@@ -49,16 +49,16 @@ class LayerTape {
   };
 
   // `element` is the type of activations and their gradients. `fuses_sums`: the kernel that
-  // computes a contribution to a gradient also adds it, and reads one more operand. Otherwise, a
-  // separate kernel adds it.
+  // computes a contribution to a gradient also adds the contribution, and reads one more operand.
+  // Otherwise, a separate kernel adds the contribution.
   explicit LayerTape(DataType element, bool fuses_sums = false)
       : element_(element), fuses_sums_(fuses_sums) {}
 
   // Returns the layer's input, which exists before the first kernel. Call at most once.
   Value Input(std::string name, Bytes bytes);
   Value Make(std::string name, Bytes bytes);
-  // Returns a value that this layer reads but another layer keeps. Its bytes belong to the other
-  // layer.
+  // Returns a value that this layer reads but another layer keeps. The value's bytes belong to the
+  // other layer.
   Value Outside(std::string name, Bytes bytes);
   // Keeps the value for the layer's backward, until the end of backward.
   void Keep(Value value);
@@ -95,7 +95,7 @@ class LayerTape {
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
   // Adds a backward of one kernel, which writes the gradients of all inputs, or of one kernel for
-  // each input. Each kernel reads the gradients of `outputs` and completes those of `parameters`.
+  // each input. Each kernel reads gradients of `outputs` and completes gradients of `parameters`.
   void RunOnBackward(std::vector<Kernel> kernels, Values outputs, Values inputs,
                      std::vector<int> parameters = {});
   // Runs an operator of one kernel, and adds its backward (RunOnBackward).
@@ -103,7 +103,7 @@ class LayerTape {
                    std::vector<int> parameters = {});
 
   // The operators between BeginFrozen and EndFrozen have only frozen parameters, and their inputs
-  // do not depend on trained parameters. They have no backward and keep no values.
+  // do not depend on trained parameters. These operators have no backward and keep no values.
   void BeginFrozen() { frozen_ = true; }
   void EndFrozen() { frozen_ = false; }
 
@@ -158,8 +158,8 @@ class LayerTape {
     Checkpointing checkpointing = Checkpointing::kNone;
     bool stops_early = false;           // see WorkOptions::recompute_stops_early
     RecomputedModules modules{};        // the modules that Checkpointing::kSelective recomputes
-    bool continues_checkpoint = false;  // see LayerWork; with Checkpointing::kFull
-    bool splits_backward = false;       // see WorkOptions; without recomputation
+    bool continues_checkpoint = false;  // only with Checkpointing::kFull; see LayerWork
+    bool splits_backward = false;       // only without recomputation; see WorkOptions
     // Whether weight-gradient GEMMs are delayed (ExpertParallel::delays_weight_gradients). Not
     // allowed together with splits_backward.
     bool delays_weight_gradients = false;
@@ -188,12 +188,12 @@ class LayerTape {
     std::array<Value, kMost> values{};
     std::array<PieceRange, kMost> ranges{};
     std::size_t count = 0;
-    // The number of values that the operator reads. In `values`, they precede the values that it
-    // writes.
+    // The number of values that the operator reads. In `values`, read values precede written
+    // values.
     std::size_t reads = 0;
     std::span<const Value> all() const { return {values.data(), count}; }
     bool Writes(std::size_t i) const { return i >= reads; }
-    // For a group operation: returns the value that it reads.
+    // For a group operation: returns the value that the operation reads.
     Value source() const { return values[0]; }
     Value target() const { return values[1]; }
   };
@@ -215,8 +215,8 @@ class LayerTape {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
   // Returns an operation without duration that completes the gradients of constants. The kernel of
-  // the input's gradient also computes these gradients, but they are complete only after the
-  // weights' gradients.
+  // the input's gradient also computes these gradients, which are complete only after the weights'
+  // gradients.
   static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // Records that the next forward operator writes the value.
@@ -251,7 +251,7 @@ class LayerTape {
   std::optional<Value> WriteBackward(std::optional<Value> output, const Keeping& keeping);
   Value InputGradient() const;  // kNoValue: there is no input gradient
 
-  // The values that outlive the pass in which they are made (layer_tape_keeping.cc).
+  // The values that outlive the pass that creates them (layer_tape_keeping.cc).
   struct Kept {
     std::vector<int> saved, recomputed;  // [value]: index among the values of this lifetime, or -1
     // Flags for each forward operator. `outcome_stays`: selective_op keeps its outputs.

@@ -279,7 +279,8 @@ void LayerTape::JoinLanes(std::span<const Recorded> list, std::vector<Operation>
     gradients.insert(gradients.end(), operation.gradients.begin(), operation.gradients.end());
     operation.gradients.clear();
   }
-  STEPCAST_CHECK(last[0] > last[1], "a list must begin and end with kernels of the compute stream");
+  STEPCAST_CHECK(last[0] > last[1],
+                 "a list of operations must begin and end with kernels of the compute stream");
   Operation& end = operations[static_cast<std::size_t>(last[0])];
   if (last[1] > joined[0]) end.waits.push_back(last[1]);
   end.gradients.insert(end.gradients.end(), gradients.begin(), gradients.end());

@@ -7,7 +7,7 @@
 #include "src/model/layer.h"
 #include "src/model/layer_work.h"
 
-// A variant is a set of layers of a transformer that do the same work.
+// A variant is a set of transformer layers that do the same work.
 namespace stepcast::model {
 
 struct LayerVariant {
@@ -17,7 +17,7 @@ struct LayerVariant {
   bool full_attention = false;
   int block_kind = -1;        // Layer::block_kind
   bool ends_encoder = false;  // Layer::ends_encoder
-  // Whether this block is not recomputed, although other blocks of the model are
+  // Whether this block is not recomputed, although other blocks are recomputed
   // (checkpointed_blocks).
   bool uncheckpointed = false;
   // Whether the block is in a checkpoint of several blocks, but not its first block

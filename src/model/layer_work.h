@@ -85,7 +85,7 @@ struct WorkOptions {
   // 72728). All other biases are added by the kernel that reads the GEMM's output.
   bool adds_attention_biases = false;
   // For encoders: the number of masked tokens per sequence that the head predicts, after a kernel
-  // gathers them. 0: the head predicts all tokens.
+  // gathers these tokens. 0: the head predicts all tokens.
   std::int64_t masked_tokens = 0;
   // The lengths in tokens of the documents that fill a sequence. Attention stays within each
   // document. Empty: a sequence is one document. If sequences are divided among ranks, all
@@ -95,8 +95,8 @@ struct WorkOptions {
   // every GEMM casts its input.
   bool autocast = false;
   // Whether weights are cast to 8 or 4 bits for every micro-batch: forward gathers the weights
-  // again, or layers do not know that they are unchanged. False for Megatron-LM, which tells its
-  // layers (`is_first_microbatch`).
+  // again, or layers do not know that the weights are unchanged. False for Megatron-LM, which tells
+  // its layers (`is_first_microbatch`).
   bool casts_weights = true;
   // Tensor parallelism divides heads, hidden units and vocabulary among `tensor` ranks (Shoeybi et
   // al. 2019, arXiv 1909.08053). With `sequence_parallel`, the tokens between these regions are
@@ -110,7 +110,7 @@ struct WorkOptions {
   ContextParallel context{};
   // How the experts of a mixture are divided among ranks.
   ExpertParallel experts{};
-  // With sequence parallelism. True: a rank keeps only its part of a divided layer's input, and
+  // True, with sequence parallelism: a rank keeps only its part of a divided layer's input, and
   // gathers the full input again for weight gradients (Megatron-LM). False: each rank keeps the
   // full input.
   bool regathers = false;
@@ -124,8 +124,8 @@ struct WorkOptions {
   bool sums_beside_weights = true;
   // True: kernels on several streams begin in issue order (Megatron-LM sets
   // CUDA_DEVICE_MAX_CONNECTIONS=1). False: a GEMM that is issued after a collective may begin
-  // before it. Forecasts then assume that the collective of the input's gradient begins after the
-  // weight-gradient GEMMs.
+  // before the collective. Forecasts then assume that the collective of the input's gradient begins
+  // after the weight-gradient GEMMs.
   bool begins_in_issue_order = true;
   // How GEMMs overlap with the collectives before and after them.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
@@ -138,8 +138,8 @@ struct WorkOptions {
   bool fuses_products = false;
   // Whether dropout and the following residual sum are one kernel (Megatron-LM's bias_dropout_add).
   bool fuses_dropout_add = false;
-  // With sequence parallelism: whether each layer's backward ends with a sum over the ranks of the
-  // gradients of parameters that each rank applies to a part of the tokens.
+  // With sequence parallelism: whether each layer's backward ends with a gradient all-reduce for
+  // parameters that each rank applies to a part of the tokens.
   bool adds_up_parts = false;
   // Whether the work also contains backward in two parts (LayerWork::backward_input,
   // ::backward_weight).
@@ -179,7 +179,7 @@ struct LayerWork {
 
   std::vector<Operation> forward;
   // The operations that run at the start of the backward of the layer, or of the layer's
-  // checkpoint. Empty without recomputation.
+  // checkpoint. The list is empty without recomputation.
   std::vector<Operation> recompute;
   // Whether the block is not the first block of its checkpoint, so that its input is recomputed
   // too.

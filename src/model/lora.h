@@ -54,8 +54,8 @@ struct Lora {
   // other frozen parameters are in bf16.
   DataType frozen_dtype = DataType::kBf16;
   // With sequence parallelism, for layers divided by rows: whether an all-to-all replaces the
-  // all-gather of the adapter's output (NeMo's a2a_experimental). It converts parts of the features
-  // to parts of the tokens.
+  // all-gather of the adapter's output (NeMo's a2a_experimental). The all-to-all converts parts of
+  // the features to parts of the tokens.
   bool all_to_all = false;
 
   bool adapts() const { return rank > 0; }

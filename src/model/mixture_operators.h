@@ -89,7 +89,7 @@ class MixtureOperators {
   // Exchanges the numbers of rows among the ranks. The host waits for these numbers.
   void Count();
   Rows Permute(const Operand& x);
-  // Returns a map with the destination of each row, which groups rows by expert or restores their
+  // Returns a map with each row's destination. The map groups rows by expert or restores their
   // order.
   Value SortMap(std::string_view name, std::int64_t rows);
   // The exchange that sends rows to the ranks of their experts (mixture_dispatch.cc).
@@ -102,8 +102,8 @@ class MixtureOperators {
   void Stash(const Operand& output, Bytes kept);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
-  // Returns one expert's GEMM, in the data type of the experts' GEMMs. Its model FLOPs are the
-  // model FLOPs of an average rank, without dropped tokens and padding.
+  // Returns one expert's GEMM, in the data type of the experts' GEMMs. The GEMM's model FLOPs are
+  // the model FLOPs of an average rank, without dropped tokens and padding.
   Kernel ExpertProduct(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
                        ProductLayout layout) const;
   // Returns whether the experts' GEMMs are in 8 or 4 bits. True for Transformer Engine. False for
@@ -119,9 +119,9 @@ class MixtureOperators {
                   const std::vector<LayerTape::Piece>& writes, std::vector<int> gradients,
                   const std::vector<int>& parameters);
   Operand WeightedSwiGlu(const Operand& gate_up, const Rows& rows);
-  // Operations of GPT-OSS as separate kernels. BiasedRows adds the bias of its expert to each row.
-  // ClampedGlu multiplies two halves: the clamped gate times its sigmoid, and the other half plus
-  // one.
+  // Operations of GPT-OSS as separate kernels. BiasedRows adds to each row the bias of the row's
+  // expert. ClampedGlu multiplies two halves: the clamped gate times its sigmoid, and the other
+  // half plus one.
   Operand BiasedRows(const Operand& y, const LinearModule& module);
   Operand ClampedGlu(const Operand& gate_up);
 
@@ -141,9 +141,9 @@ class MixtureOperators {
   void RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop);
   // Runs one expert of a loop on `rows` rows: three GEMMs and the operations between them.
   void RunLoopedExpert(const LoopValues& loop, std::int64_t rows);
-  // Gradients in the backward of one looped expert. `made`: gradient of its output. `rows`:
-  // gradient of its rows, to which the backward of the gate and of the up projection add. `last` in
-  // RunLoopedExpertBackward: the expert's backward runs last.
+  // Gradients in the backward of one looped expert. `made`: gradient of the expert's output.
+  // `rows`: gradient of the expert's rows, to which the backward of the gate and of the up
+  // projection add. `last` in RunLoopedExpertBackward: the expert's backward runs last.
   struct LoopGradients {
     Value left = -1, right = -1, gate = -1, inside = -1, made = -1, rows = -1, other = -1;
   };
@@ -197,8 +197,8 @@ class MixtureOperators {
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, const Reach& reach);
   // For dispatchers that send each token once. `tokens_to_nodes`: tokens that this rank sends to
-  // nodes, including its own node. `tokens_to_ranks`: tokens that it sends to ranks of its node,
-  // including forwarded tokens. The two exchanges overlap.
+  // nodes, including its own node. `tokens_to_ranks`: tokens that this rank sends to ranks of its
+  // node, including forwarded tokens. The two exchanges overlap.
   std::int64_t tokens_to_nodes() const;
   // Returns the average number of groups with at least one of a token's experts (GroupsOfToken), if
   // there are `groups` groups. Experts that drop the token are not included.

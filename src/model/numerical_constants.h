@@ -11,9 +11,9 @@ namespace stepcast::model {
 // How rotary positions are extended beyond the sequence length of pretraining. The rules are the
 // same as in Hugging Face transformers (src/transformers/modeling_rope_utils.py). Llama 3.1's rule
 // divides frequencies by `factor` if their wavelength is above original_positions /
-// low_frequency_factor. It does not change frequencies with wavelengths below original_positions /
-// high_frequency_factor, and interpolates between the two limits. Only Llama 3.1's rule uses the
-// last three members of RotaryScaling.
+// low_frequency_factor. The rule does not change frequencies with wavelengths below
+// original_positions / high_frequency_factor, and interpolates between the two limits. Only Llama
+// 3.1's rule uses the last three members of RotaryScaling.
 enum class RotaryRule : std::uint8_t { kLlama3, kLinear, kDynamic, kYarn, kLongRope };
 inline constexpr RotaryRule kRotaryRules[] = {RotaryRule::kLlama3, RotaryRule::kLinear,
                                               RotaryRule::kDynamic, RotaryRule::kYarn,

@@ -32,12 +32,12 @@ struct PieceRange {
 enum class Lifetime : std::uint8_t {
   kSaved,       // lives from the layer's forward to the end of its backward
   kRecomputed,  // lives from the layer's recomputation to the end of its backward
-  // The value lives from its first to its last use in a list of operations. For values that
+  // The value lives from its first to its last use in a list of operations. Used for values that
   // collectives read or write and that backward does not keep.
   kCommunicated,
   kDeferred,  // lives from backward_input to the end of backward_weight
-  // The gradient of the layer's output, if collectives read it. It lives from the kernel before the
-  // layer's backward, which belongs to the next layer or stage, to the end of this backward.
+  // The gradient of the layer's output, if collectives read it. The gradient lives from the kernel
+  // before the layer's backward, in the next layer or stage, to the end of this backward.
   kHandedBack,
 };
 inline constexpr std::size_t kLifetimes = 5;
@@ -56,8 +56,8 @@ struct ValueUse {
   bool write = false;
   PieceRange range{};
   // The number of equal parts of the range. For the gathered value of an all-gather, the input of a
-  // reduce-scatter and the source of an all-to-all, it is the group's number of ranks. For the
-  // target of an all-to-all, it is one less. Otherwise, it is 1.
+  // reduce-scatter and the source of an all-to-all, this is the group's number of ranks. For the
+  // target of an all-to-all, the number is one less. Otherwise, the number is 1.
   int parts = 1;
   DataType type = DataType::kBf16;  // type in which the value is communicated
   // How the value reaches another rank: summed, gathered, or unchanged.
@@ -68,8 +68,8 @@ struct ValueUse {
 
 // A collective among the ranks along `axes` of the grid. kSendRecv: each rank sends to the rank
 // `distance` positions further in the group. kAllToAll: each rank sends its i-th source part to the
-// rank i + 1 positions further, and keeps its last part. It receives its i-th target part from the
-// rank i + 1 positions back.
+// rank i + 1 positions further, and keeps its last part. Each rank receives its i-th target part
+// from the rank i + 1 positions back.
 struct GroupOperation {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axes;

@@ -16,8 +16,8 @@ inline std::string Joined(std::string_view module, std::string_view suffix) {
 }
 
 // Returns `a` times `b`, but at most `most`. The score matrix of a long sequence can have more
-// elements than 64 bits can represent; its exact size does not matter, because it does not fit on
-// any device.
+// elements than 64 bits can represent; the exact size does not matter, because such a matrix fits
+// on no device.
 inline std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return most;
@@ -31,8 +31,8 @@ inline constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 // The sizes in bytes of an FP32 number, of an element of a dropout mask, and of a token or word
 // index.
 inline constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
-// Floating-point operations per element of a memory-bound kernel. They affect only devices with low
-// arithmetic throughput relative to their bandwidth.
+// Floating-point operations per element of a memory-bound kernel. These operations affect only
+// devices with low arithmetic throughput relative to their bandwidth.
 inline constexpr std::int64_t kSoftmaxFlops = 5;
 
 }  // namespace stepcast::model

@@ -86,21 +86,21 @@ struct Share {
 // The implementation of the attention core. The fused kernels write no score matrix to memory and
 // differ only in speed:
 //   kFlash: FlashAttention-2 (arXiv 2307.08691), which has no kernels for Blackwell.
-//   kFlash1: FlashAttention-1 (arXiv 2205.14135), also its Triton version. It does not use the
+//   kFlash1: FlashAttention-1 (arXiv 2205.14135), also its Triton version. kFlash1 does not use the
 //     tensor core instructions of GPUs newer than A100.
 //   kFlash3: FlashAttention-3 (arXiv 2407.08608), for Hopper.
-//   kCudnn: cuDNN's attention, for Hopper and Blackwell. If a profile does not have it, forecasts
-//     use kFlash.
+//   kCudnn: cuDNN's attention, for Hopper and Blackwell. If a profile lacks kCudnn, forecasts use
+//     kFlash.
 //   kFlex: PyTorch's FlexAttention (arXiv 2412.05496), a Triton kernel that torch.compile generates
-//     for one mask. If a profile does not have it, forecasts use a slower kFlash.
+//     for one mask. If a profile lacks kFlex, forecasts use a slower kFlash.
 // The other implementations write the score matrix to memory:
 //   kMath: mask and softmax are separate kernels.
 //   kMathFp32: like kMath, but the softmax runs in FP32 and is cast to 16 bits (Hugging Face's
 //     eager attention; kMath under autocast).
 //   kFusedSoftmax: one kernel for scale, mask and softmax (Megatron-LM's
 //     scaled_upper_triang_masked_softmax), which reads only the scores that the causal mask does
-//     not hide. If it does not support the numbers of heads and tokens, casts, scale, mask and
-//     softmax are separate kernels.
+//     not hide. If this kernel does not support the numbers of heads and tokens, casts, scale, mask
+//     and softmax are separate kernels.
 enum class Attention : std::uint8_t {
   kFlash,
   kMath,
@@ -115,7 +115,7 @@ enum class Attention : std::uint8_t {
 // The implementation of the cross entropy over the full vocabulary:
 //   kEager: separate kernels for a cast to FP32, log-softmax and negative log-likelihood.
 //   kInPlace: Megatron-LM's loss (megatron/core/tensor_parallel/cross_entropy.py). Kernels compute
-//     the softmax and then the gradient in place, in one FP32 copy of the logits. It has more
+//     the softmax and then the gradient in place, in one FP32 copy of the logits. kInPlace has more
 //     kernels than kEager, but uses less memory.
 //   kFused: one kernel that keeps FP32 numbers in registers (FlashAttention's and Liger's loss,
 //     torch.compile).
@@ -171,7 +171,7 @@ constexpr bool IsUnfused(Implementation implementation) {
 //     has one piece per rank, and copy engines send each piece directly to its destination.
 enum class TensorOverlap : std::uint8_t { kNone, kUserBuffers, kAsync };
 // The number of pieces of a GEMM whose result user buffers reduce-scatter. A rank's number of
-// tokens must be divisible by it.
+// tokens must be divisible by this number.
 inline constexpr int kPiecesOfUserBuffers = 4;
 // The number of streams that alternately run the pieces of a GEMM, for user buffers and for
 // asynchronous tensor parallelism (transformer_engine/common/comm_gemm_overlap,
@@ -203,7 +203,7 @@ const char* Name(Attention attention);               // "flash", "math", "flash1
 // Returns the generation of FlashAttention, 1 to 3. Returns 4 for kCudnn, 5 for kFlex, and 0 if the
 // score matrix is in memory.
 int FlashGeneration(Attention attention);
-// Returns whether the kernel's softmax does not support attention sinks, so that its output is
+// Returns whether the kernel's softmax does not support attention sinks, so that the output is
 // rescaled by the log-sum-exp (torchtitan/models/gpt_oss/model.py, apply_attention_sink_rescale).
 // cuDNN's kernel and transformers' FlashAttention-3 support sinks.
 constexpr bool RescalesForSinks(Attention attention) {

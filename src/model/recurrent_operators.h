@@ -34,7 +34,7 @@ class RecurrentOperators {
  public:
   // Finds the positions of a module's parameters. Frozen parameters have no positions.
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // The object keeps references to all arguments, so they must outlive the tape's Finish.
+  // All arguments must outlive the tape's Finish, because the object keeps references to them.
   RecurrentOperators(LayerOperators& operators, const Architecture& architecture,
                      const ModuleNames& names, Find find);
 

@@ -20,7 +20,7 @@ namespace stepcast::model {
 class SharedKeyOperators {
  public:
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // The object keeps references to all arguments, so they must outlive the tape's Finish.
+  // All arguments must outlive the tape's Finish, because the object keeps references to them.
   SharedKeyOperators(LayerOperators& operators, const Architecture& architecture,
                      const ModuleNames& names, Find find);
 
@@ -32,8 +32,8 @@ class SharedKeyOperators {
   // Returns the operands of the attention core. `x` is the normalized input of the rank's part of
   // the tokens.
   Vectors Make(const Operand& x);
-  // Returns the shape of the attention core. Its window is the average number of vectors that a
-  // query reads, including compressed vectors.
+  // Returns the shape of the attention core. The shape's window is the average number of vectors
+  // that a query reads, including compressed vectors.
   AttentionShape Shape(std::int64_t document_length) const;
   // Returns the input of the last GEMM, computed from the core's output `y`.
   Operand Output(const Operand& y);

@@ -47,8 +47,8 @@ std::vector<int> ChunkLayers(const Model& whole, std::span<const std::int64_t> b
 // uses.
 struct ActiveParameters {
   std::int64_t all = 0;
-  // The number without the input embedding, of which a token uses only one row. An embedding that
-  // is also the head is included.
+  // The number of these parameters without the input embedding, of which a token uses only one row.
+  // An embedding that is also the head is included.
   std::int64_t without_input_embedding = 0;
 };
 ActiveParameters ActiveParametersOf(const Model& model);

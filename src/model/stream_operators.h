@@ -7,9 +7,9 @@
 
 // Hyper-connections (arXiv 2512.24880): the residual consists of several streams of the hidden
 // size. Before attention or a feed-forward layer (a branch), one kernel computes the branch's input
-// from all streams, with weights from a small GEMM of the streams. After it, one kernel mixes the
-// streams and adds the branch's output to each. Both kernels are memory-bound. The streams before
-// the branch are kept for backward.
+// from all streams, with weights from a small GEMM of the streams. After the branch, one kernel
+// mixes the streams and adds the branch's output to each stream. Both kernels are memory-bound. The
+// streams before the branch are kept for backward.
 namespace stepcast::model {
 
 class StreamOperators {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 // An image encoder before a decoder, which runs with the embedding on the first pipeline stage.
-// Every tensor-parallel rank runs it in full. Its output rows replace rows of words.
+// Every tensor-parallel rank runs the full encoder, whose output rows replace rows of words.
 namespace stepcast::model {
 
 struct Tower {
@@ -23,7 +23,7 @@ struct Tower {
   // two linear layers.
   std::int64_t merged = 1;
   std::int64_t merge_hidden = 0;  // width between the two linear layers
-  std::int64_t mergers = 1;       // one for the decoder's input; the others for its first layers
+  std::int64_t mergers = 1;       // one for the decoder's input; all others for its first layers
   // The number of mergers whose norm spans all merged patches instead of each patch.
   std::int64_t joined_norms = 0;
   std::int64_t patches = 0;      // number of patches in all images of a sequence

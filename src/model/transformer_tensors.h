@@ -34,8 +34,8 @@ struct ModuleParameter {
 // EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in
 // registration order. An adapter's parameters follow the parameters of its linear layer. A tied
 // head uses the embedding's weight, which is last in HeadParameters, with module `embedding`.
-// Multi-token prediction runs with the head. In HeadParameters, its parameters precede the head's
-// parameters: first the parameters of the embedding, which it also reads, then its own parameters.
+// Multi-token prediction runs with the head. HeadParameters first lists the parameters of the
+// embedding that multi-token prediction reads, then its own parameters, then the head's.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // Returns the parameters of a block. If `experts`, the block's feed-forward layer is a mixture of
 // experts.

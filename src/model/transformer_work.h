@@ -28,9 +28,9 @@ namespace stepcast::model {
 //               are repeated first, and the copies are kept
 //
 // The head keeps its input, the normalized input and the FP32 log-softmax. In 16 bits, (2 + 4 + 4 +
-// 4) bytes per token and vocabulary entry are alive at the peak of its backward. An encoder's head
-// keeps values only for the tokens that it predicts: the FP32 log-softmax, and the inputs of both
-// linear layers, of GELU and of the norm.
+// 4) bytes per token and vocabulary entry are alive at the peak of the head's backward. An
+// encoder's head keeps values only for the tokens that it predicts: the FP32 log-softmax, and the
+// inputs of both linear layers, of GELU and of the norm.
 std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options);
 
 }  // namespace stepcast::model

@@ -196,7 +196,7 @@ WorkOptions DeepSpeed(std::int64_t ranks, double factor = 1) {
   return options;
 }
 
-// DeepSpeed's own layer: C = n k / E slots of each expert for a rank's tokens, E C = 8,192 in all,
+// DeepSpeed's MoE layer: C = n k / E slots of each expert for a rank's tokens, E C = 8,192 in all,
 // and a table of 4,096 x 8,192, kept twice in 16 bits. The rank's two experts run one after the
 // other.
 TEST(MixtureWorkTest, DeepSpeedFillsSlots) {

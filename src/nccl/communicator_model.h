@@ -66,8 +66,8 @@ struct Choice {
 // takes less than a microsecond and allocates nothing. Immutable and thread-safe.
 //
 // The time is latency x operations + bytes / bandwidth, with these corrections:
-//   - For trees, the bandwidth is corrected by size (communicator_model.cc). From 2.30 on, it is
-//     also corrected for NVLSTree on Blackwell with x86 processors.
+//   - For trees, the bandwidth is corrected by size (communicator_model.cc). From NCCL 2.30
+//     on, the bandwidth is also corrected for NVLSTree on Blackwell with x86 processors.
 //   - For an all-reduce by Simple rings across nodes, the latency is multiplied by 1.4 (1.9 before
 //     Ampere), from 64 B per rank and channel on.
 //  - For rings, all operations are counted. For other algorithms, groups of ten operations are
@@ -126,8 +126,8 @@ class CommunicatorModel {
 // Returns the number of channels of a single collective, at most `most`. Each channel occupies one
 // multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the traffic into cells of 32 KiB
 // (before NCCL 2.30, 16 KiB). The traffic is twice the bytes for all-reduce, and the number of
-// ranks times a rank's part for all-gather and reduce-scatter. For LL, it is multiplied by four.
-// CollNet always uses all channels.
+// ranks times a rank's part for all-gather and reduce-scatter. For LL, the traffic is multiplied by
+// four. CollNet always uses all channels.
 int ChannelsUsed(const Collective& collective, Algorithm algorithm, Protocol protocol, int ranks,
                  int most, Version version);
 

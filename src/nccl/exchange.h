@@ -37,8 +37,8 @@ struct PointToPointChannels {
 // Returns the channels for `nodes` identical nodes:
 //   - Each peer has two channels per NVLink on its path, or two channels over PCIe.
 //  - Over the network, each peer has one channel per network card or one channel per 14 GB/s of the
-//    cards' bandwidth, whichever is more. Before NCCL 2.30, each peer has two channels, or one if
-//    two are too many to serve all peers at four per channel, but at least one per card.
+//    cards' bandwidth, whichever is more. Before NCCL 2.30, each peer has two channels, or one
+//    channel if more than four peers would otherwise share one, but at least one channel per card.
 //  - The minimum over all peers applies to all peers.
 //   - From NCCL 2.30 on, across nodes, the number is halved until all peers have a channel at once,
 //     at eight peers per channel.
@@ -91,12 +91,12 @@ struct ExchangeTime {
 // Links: inside a node, the load is summed per link, and the busiest link determines the transfer
 // time. Between nodes, a message arrives at the receiver's own card. If NVLink connects the sender
 // to the GPU at the receiver's position in the sender's node, the message leaves through that GPU's
-// card (PXN). Otherwise, it leaves through the sender's own card. The CPU handles network messages
-// one after another (1 us each, on AMD 2 us: src/graph/tuning.cc of NVIDIA/nccl), which limits many
-// small messages.
+// card (PXN). Otherwise, the message leaves through the sender's own card. The CPU handles network
+// messages one after another (1 us each, on AMD 2 us: src/graph/tuning.cc of NVIDIA/nccl), which
+// limits many small messages.
 //
 // Channels: inside a node, a channel is at most as fast as the ring channels measured by NCCL's
-// authors (bandwidth.h). This limits messages with few channels.
+// authors (bandwidth.h). This limit matters for messages with few channels.
 //
 // The latency is the base latency of a kernel, plus one hop over the longest path for each batch of
 // eight operations on a channel. Each batch waits for the previous batch.

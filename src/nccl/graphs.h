@@ -81,8 +81,8 @@ struct ChannelBounds {
 };
 
 // Returns the number of compute channels for rings and trees: twice the channels of the search. On
-// Hopper and later, it is four times the channels of the search if there are several nodes, fewer
-// than 16 channels, and rings faster than 45 GB/s.
+// Hopper and later, the number is four times the channels of the search if there are several nodes,
+// fewer than 16 channels, and rings faster than 45 GB/s.
 int ComputeChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                     const ChannelBounds& bounds = {});
 

@@ -97,7 +97,7 @@ struct Path {
   std::vector<int> links;  // from start to end
   bool from_gpu = false;
   // Whether the path crosses Intel's PCIe root, which splits traffic between GPUs into 64-byte
-  // packets. This adds 20 % to the bytes.
+  // packets. These packets add 20 % to the bytes.
   bool through_intel_root = false;
 
   int hops() const { return static_cast<int>(links.size()); }

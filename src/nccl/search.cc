@@ -26,7 +26,7 @@ constexpr std::size_t kMostGpus = 128;
 __extension__ using GpuSet = unsigned __int128;
 using NextGpus = std::array<std::uint8_t, kMostGpus>;
 
-// Rating of a GPU as a channel's next one.
+// The score of a GPU as the next GPU of a channel.
 struct Score {
   int inter_bw, inter_pcie_bw, inter_hops, intra_bw, intra_hops, offset, gpu;
 };
@@ -74,7 +74,7 @@ class Attempts {
     for (int nic = 0; nic < nics_; ++nic) local_gpus_.push_back(LocalGpus(nic));
   }
 
-  // Returns the steps left: 0 when they ran out, kPerfect when no better result is possible.
+  // Returns the number of remaining steps, or kPerfect if no better result is possible.
   int Run(const Limits& limits, int steps) {
     limits_ = limits;
     channels_ = 0;
@@ -90,7 +90,7 @@ class Attempts {
  private:
   ChannelPath& channel() { return paths_[Index(channels_)]; }
 
-  // Takes `bandwidth` on all links of the path, or nothing if one of them has too little left.
+  // Subtracts `bandwidth` from all links of the path, or from none if one link has too little left.
   bool Take(const Path& path, double bandwidth) {
     for (std::size_t i = 0; i < path.links.size(); ++i) {
       const int link = path.links[i];
@@ -295,7 +295,7 @@ class Attempts {
                     steps);
       } else {
         if (channels_ == 0 && !fabric_.has_nvswitch()) {
-          // The try with the node's order is a reference and does not count.
+          // The attempt with the node's order is a reference, and its steps do not count.
           int first = kFirstOrderSteps;
           StartAtCard(nic, 0, Order::kOfTheNode, first);
           if (first == kPerfect) steps = kPerfect;
@@ -686,8 +686,8 @@ class Search {
   bool UsesAll() const { return best_.channels * best_.bw_inter >= total_bandwidth_; }
 
   void Find() {
-    // Only a ring returns to where it began; other patterns may use links that it would need for
-    // that.
+    // Only a ring returns to its first GPU; other patterns may use the links that the return would
+    // need.
     const double total = gpus_ > 1 && best_.pattern != Pattern::kRing
                              ? total_bandwidth_ * gpus_ / (gpus_ - 1)
                              : total_bandwidth_;
@@ -706,7 +706,8 @@ class Search {
     } while (true);
   }
 
-  // Relaxes one limit and restores those relaxed before. Returns false if nothing is left to try.
+  // Relaxes one limit, and restores the limits that were relaxed before. Returns false if no limit
+  // is left to relax.
   bool Relax(int left) {
     if (limits_.same_channels &&
         !(node_.cpu == Cpu::kAmd && limits_.type_intra == PathType::kSys)) {

@@ -61,9 +61,9 @@ constexpr std::uint32_t kNone = 0xffffffff;
 struct Done {
   std::uint32_t worker = 0;
   std::uint32_t received = kNone;     // the step that sent its message
-  std::uint32_t connection = kNone;   // over which it sends
+  std::uint32_t connection = kNone;   // over which the step sends
   std::uint32_t stage_after = kNone;  // the step of another stage that sent before
-  Time leaves{};                      // when its message starts to leave
+  Time leaves{};                      // when the step's message starts to leave
   Time lasts{};                       // until it has left
 };
 
@@ -91,7 +91,7 @@ class Forwards {
         ends_(static_cast<std::size_t>(loops)),
         busy_(connections_.size()) {}
 
-  // Call once; the results are valid afterwards.
+  // Call this function once; results are valid afterwards.
   void Run() {
     for (int worker = 0; worker < list_.workers(); ++worker) ready_.push_back(worker);
     while (!ready_.empty()) {
@@ -223,8 +223,8 @@ namespace {
 using collective::Ring;
 using collective::StepList;
 
-// Limit on the total steps of the evaluated loops. A ring with fewer than this many loops within
-// the limit is walked by sums.
+// The largest number of steps in the evaluated loops. If fewer than kFewLoops loops of a ring fit,
+// the ring is evaluated by sums.
 constexpr std::int64_t kMostSteps = 1 << 15;
 constexpr std::int64_t kFewLoops = 4;
 constexpr std::int64_t kFewOverlappingLoops = 2;
@@ -250,7 +250,7 @@ std::int64_t LargestWindow(const std::vector<std::int64_t>& circle, std::int64_t
   const auto n = static_cast<std::int64_t>(circle.size());
   std::int64_t whole = 0;
   for (const std::int64_t number : circle) whole += number;
-  // Whole rounds are taken as long as they add something, or are required.
+  // Complete rounds are added as long as a round increases the sum, or is required.
   std::int64_t rounds = 0;
   if (whole > 0) {
     rounds = std::max<std::int64_t>(0, most / n - 1);
@@ -325,8 +325,8 @@ AnalyticTime PriceAnalytically(const Traffic& traffic) {
     const Chains chains(traffic, evaluated, /*with_bytes=*/true);
     price.total = chains.ends().back();
     if (!list.LoopsOverlap() && list.loops() > evaluated) {
-      // Loops may differ, because a chain continues from one to the next: take the mean over the
-      // later half.
+      // Loops may differ, because a chain continues in the next loop. The mean over the later half
+      // is therefore used.
       const int half = evaluated / 2;
       const Time growth =
           chains.ends().back() - chains.ends()[static_cast<std::size_t>(evaluated - half - 1)];
@@ -339,7 +339,7 @@ AnalyticTime PriceAnalytically(const Traffic& traffic) {
     }
     price.latency_bound = Chains(traffic, 1, /*with_bytes=*/false).ends().back();
   }
-  // If ranks are late, their different stages may meet on a link.
+  // If some ranks are late, different stages of ranks may use a link at the same time.
   price.total = std::max(price.total, price.bandwidth_bound);
   STEPCAST_CHECK(price.total >= price.latency_bound && price.total >= price.bandwidth_bound,
                  "a collective must not be faster than its links");

@@ -24,12 +24,12 @@ namespace stepcast::network {
 // steps. The first three loops are evaluated, and the difference between the second and the third
 // is extrapolated. The busy time of each connection is a lower bound.
 //
-// Large rings: a chain of messages moves around the ring. It has K = 2 (n - 1) L steps (half of
-// that for reduce-scatter and all-gather) of S slices each. A step takes the longer of two times.
-// One is the move to the next rank (latency + d). The other is the wait for the S previous slices
-// at the same rank (S x d). The remaining slices of every loop are added. With equal latencies a
-// and bandwidths B, the time is 2 (n - 1) (a + S_total / (n B)), as in the textbook. The longest
-// chain over n start ranks is found by sums over the ring.
+// Large rings: a chain of messages moves around the ring. The chain has K = 2 (n - 1) L steps (half
+// of that for reduce-scatter and all-gather) of S slices each. A step takes the longer of the move
+// to the next rank (latency + d) and the wait for the S previous slices at the same rank (S x d).
+// The time of each loop's remaining slices is added. With equal latencies a and bandwidths B, the
+// time is 2 (n - 1) (a + S_total / (n B)), as in the textbook. The longest chain over n start ranks
+// is found by sums over the ring.
 
 struct AnalyticTime {
   Time total{};
@@ -41,13 +41,13 @@ AnalyticTime PriceAnalytically(const Traffic& traffic);
 
 // Collectives as flows. Each collective is one activity that uses a fraction of every link on its
 // routes. Concurrent activities share links with max-min fairness (engine/shared_resources.h).
-// Without contention, a collective takes its analytic time T. Its links are busy for W of this time
-// (Traffic::transfer). The rest, T - W, is latency and the time to fill pipelines, which other
-// traffic does not lengthen. Link l transfers b_l bytes in b_l / B_l, so the collective uses the
-// fraction b_l / (B_l W) of the link: 1 for its busiest link, less for other links. Two collectives
-// with fractions u and v of a link slow each other down only if u + v > 1, by the same factor. If
-// other links slow one collective further, the other collective uses the remaining capacity of the
-// link.
+// Without contention, a collective takes its analytic time T. The collective's links are busy for W
+// of this time (Traffic::transfer). The rest, T - W, is latency and the time to fill pipelines,
+// which other traffic does not lengthen. Link l transfers b_l bytes in b_l / B_l, so the collective
+// uses the fraction b_l / (B_l W) of the link: 1 for its busiest link, less for other links. Two
+// collectives with fractions u and v of a link slow each other down only if u + v > 1, by the same
+// factor. If other links slow one collective further, the other collective uses the remaining
+// capacity of the link.
 
 struct FlowDemand {
   Time latency{};

@@ -278,7 +278,7 @@ struct GroupSteps::Request {
   bool all_gather_or_reduce_scatter() const {
     return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter;
   }
-  // Whether each node's members are joined by one NVSwitch.
+  // Whether one NVSwitch connects the members of each node.
   bool has_switches() const {
     return members.even && per_node() > 1 &&
            std::all_of(members.switches.begin(), members.switches.end(),
@@ -351,7 +351,8 @@ PlacedSteps GroupSteps::CollNetSteps(const Request& request) const {
   return steps;
 }
 
-// Every message goes from its sender to its receiver, possibly through another rank of its node.
+// Every message is sent from its sender to its receiver, possibly through another rank of the
+// sender's node.
 PlacedSteps GroupSteps::MessageSteps(const Request& request) {
   const CollectiveKind kind = request.kind;
   const Bytes size = request.size;

@@ -72,7 +72,7 @@ class GroupSteps {
   explicit GroupSteps(const ClusterNetwork& network);
 
   // Returns the steps of a collective over `ranks`: at least two distinct ranks, with the root (if
-  // any) first. `algorithm` is its name in prices.
+  // any) first. `algorithm` is the algorithm's name in prices.
   PlacedSteps Make(std::span<const int> ranks, std::string_view algorithm, CollectiveKind kind,
                    Bytes size) const;
 

@@ -47,11 +47,11 @@ class Simulation final : public MessageNetwork::Engine {
   std::int64_t messages() const override { return result_.messages; }
 
  private:
-  // A connection in use.
+  // A connection that carries messages.
   struct Line {
     std::int64_t free = 0;  // when its last message has left, in picoseconds
     std::int64_t latency = 0;
-    std::int64_t bytes = -1;  // of the last message, and what follows from it
+    std::int64_t bytes = -1;  // size of the last message; determines `lasts`
     std::int64_t lasts = 0;
     Bandwidth rate{};
     std::uint32_t to = 0;    // worker
@@ -68,13 +68,13 @@ class Simulation final : public MessageNetwork::Engine {
     std::uint32_t link = 0;
     double rate = 0;  // bytes per second
   };
-  // Bytes put on a crowded link and not carried yet.
+  // The bytes that a crowded link has not yet transmitted.
   struct Queue {
     double bandwidth = 0;  // bytes per second
     double inflow = 0;
     double bytes = 0;  // at `since`
     std::int64_t since = 0;
-    int lines = 0;  // that put something on it
+    int lines = 0;  // number of lines that send over the link
 
     void Pass(std::int64_t now) {
       const double seconds = static_cast<double>(now - since) * 1e-12;
@@ -93,7 +93,7 @@ class Simulation final : public MessageNetwork::Engine {
     bool waits_to_send = false;       // and has received what the step receives
     std::uint32_t only_line = kNone;  // where it sends to one other worker
     std::uint32_t last_line = kNone;  // over which it sent last, where there are several
-    Step step{};                      // what it is about to do
+    Step step{};                      // the worker's next step
   };
   struct Call {
     const Traffic* traffic = nullptr;
@@ -172,7 +172,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
   const auto first_party = static_cast<std::uint32_t>(parties_.size());
   const int ranks = job.calls.front()->list().ranks();
   STEPCAST_CHECK(job.orders.empty() || static_cast<int>(job.orders.size()) == ranks,
-                 "an order of calls must exist for all ranks of a job, or for no rank");
+                 "either all ranks of a job must have an order of calls, or no rank");
   for (int rank = 0; rank < ranks; ++rank) {
     Party party{.job = number, .participant = rank};
     if (job.orders.empty()) {
@@ -199,7 +199,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
                     .first_worker = static_cast<std::uint32_t>(workers_.size()),
                     .first_line = static_cast<std::uint32_t>(lines_.size())};
     const auto first_switch = static_cast<std::uint32_t>(parties_.size());
-    // A switch takes part as often as the rank that makes the call most often.
+    // A switch joins a call as often as the rank that makes this call most often.
     const auto index = static_cast<std::uint32_t>(calls_.size());
     std::ptrdiff_t times = 0;
     for (std::uint32_t rank = first_party; rank < first_party + static_cast<std::uint32_t>(ranks);
@@ -268,7 +268,7 @@ void Simulation<List>::FindCrowdedLinks(bool one_call_at_a_time) {
                                           : of_job[link] + of_call[link];
         of_call[link] = 0;
       }
-      // Connections without bytes have a rate as well.
+      // Connections without bytes also have a rate.
       for (const Connection& connection : traffic.connections()) {
         for (const Share& share : traffic.SharesOf(connection)) {
           of_call[static_cast<std::size_t>(share.link)] = 0;
@@ -337,7 +337,7 @@ void Simulation<List>::Begin(Worker& worker, std::int64_t now) {
   Advance(worker, now);
 }
 
-// Runs steps until one has to wait.
+// Runs steps until a step must wait.
 template <typename List>
 void Simulation<List>::Advance(Worker& worker, std::int64_t now) {
   for (;;) {
@@ -372,7 +372,7 @@ void Simulation<List>::WaitFor(Line& line, Worker& worker) {
   worker.waits_for = kNone;
 }
 
-// False if the worker must wait for earlier messages to leave.
+// Returns false if the worker must wait until earlier messages have left.
 template <typename List>
 bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
   const Step& step = worker.step;
@@ -429,8 +429,8 @@ bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
   return true;
 }
 
-// Puts a whole message on its links. It has left when they have carried it and everything before
-// it.
+// Puts a complete message on its links. The message has left when the links have transmitted it and
+// all earlier traffic.
 template <typename List>
 void Simulation<List>::Depart(std::uint32_t number, std::int64_t now) {
   Line& line = lines_[number];
@@ -502,7 +502,7 @@ void Simulation<List>::Start(std::uint32_t job, std::uint32_t call, Time at) {
   const int ranks = calls_[index].traffic->list().ranks();
   for (std::uint32_t i = cast.first; i < cast.end; ++i) {
     Party& party = parties_[i];
-    // A switch takes part only in the call that it was made for.
+    // A switch joins only the call for which it was created.
     const bool takes_part = party.participant < ranks || party.calls.front() == index;
     if (!takes_part) continue;
     party.driven = true;
@@ -554,7 +554,7 @@ Deadlock Simulation<List>::Explain() const {
     const std::uint32_t index = party.calls[party.entered - 1];
     const Call& call = calls_[index];
     const StepList& list = call.traffic->list();
-    if (party.participant >= list.ranks()) continue;  // switches wait because ranks do
+    if (party.participant >= list.ranks()) continue;  // switches wait only because ranks wait
     const int ranks = list.ranks();
     const auto first = std::find_if(
         workers_.begin() + call.first_worker, workers_.end(), [&](const Worker& worker) {

@@ -15,13 +15,13 @@
 // A message loads all links of its path at once, at the connection's rate, for bytes / rate. A link
 // transmits its traffic in arrival order at its own bandwidth, and queues the excess. A message has
 // left when every link of its path has transmitted all traffic that was queued before the message's
-// end. Its last byte arrives `latency` later. Connections that together do not exceed a link's
-// bandwidth never affect each other, and an overloaded link is never idle.
+// end. The message's last byte arrives `latency` later. Connections that together do not exceed a
+// link's bandwidth never affect each other, and an overloaded link is never idle.
 //
 // A worker sends over a connection when its previous message over this connection has left. Before
-// it sends in another stage of the algorithm, the worker waits until all its messages have left.
-// NCCL also limits the data in flight to eight slots per connection (NCCL_STEPS, 4 MiB). Inside a
-// cluster, latency x bandwidth is below this limit, so the limit is not modeled.
+// a worker sends in another stage of the algorithm, the worker waits until all its messages have
+// left. NCCL also limits the data in flight to eight slots per connection (NCCL_STEPS, 4 MiB).
+// Inside a cluster, latency x bandwidth is below this limit, so the limit is not modeled.
 namespace stepcast::network {
 
 // The collectives of one communicator. Every rank starts its first call at `start`. A rank starts
@@ -68,8 +68,8 @@ MessageRun RunMessages(const Traffic& traffic);
 // one at a time, in any order and any number of times.
 class MessageNetwork {
  public:
-  // `jobs` has the possible calls of each job. Their traffic must be on `network`, and must outlive
-  // this object.
+  // `jobs` has the possible calls of each job. The calls' traffic must be on `network`, and must
+  // outlive this object.
   MessageNetwork(const Network& network, std::vector<std::vector<const Traffic*>> jobs);
   ~MessageNetwork();
   MessageNetwork(const MessageNetwork&) = delete;

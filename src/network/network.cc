@@ -299,7 +299,7 @@ tl::expected<Path, Fault> Network::Router::Find(int from, int to) {
 tl::expected<Network::Router::Known, Fault> Network::Router::Look(int from, int to) {
   const std::vector<int>& sources = network_.DevicesOf(from);
   const std::vector<int>& targets = network_.DevicesOf(to);
-  // Over the one switch that both are attached to: there is no choice.
+  // One switch connects both places, so there is only one route.
   if (sources.size() == 1 && targets.size() == 1) {
     const std::vector<int>& out = network_.onward_[At(sources[0])];
     const std::vector<int>& in = network_.in_[At(targets[0])];
@@ -380,7 +380,7 @@ std::optional<std::pair<Network::Router::Distance, int>> Network::Router::TakeNe
     const std::pair<Distance, int> nearest = open_.front();
     std::pop_heap(open_.begin(), open_.end(), std::greater<>());
     open_.pop_back();
-    // A shorter way may have been found since it was queued.
+    // A shorter route to the device may have been found since the device was queued.
     if (nearest.first <= visits_[At(nearest.second)].distance) return nearest;
   }
   return std::nullopt;
@@ -570,7 +570,7 @@ Network::Router::Known Network::Router::TraceBack(const Query& query, const Dist
   open_.clear();
   const auto add = [&](int device) {
     Visit& visit = visits_[At(device)];
-    // Routes begin at devices that no link led to.
+    // Routes begin at devices that no link reaches.
     if (visit.over.empty() || visit.hop != kNoHop) return;
     visit.hop = 0;  // the number follows
     open_.emplace_back(visit.distance, device);

@@ -16,8 +16,8 @@
 namespace stepcast::network {
 
 // A set of links of a network, numbered in order of insertion. Clearing takes constant time, so the
-// set is suitable for few links of a large network (P. Briggs and L. Torczon, An Efficient
-// Representation for Sparse Sets, 1993).
+// set is suitable for few links of a large network (Briggs and Torczon 1993, "An Efficient
+// Representation for Sparse Sets").
 class LinkSet {
  public:
   // `links` is the number of links of the network.
@@ -153,8 +153,9 @@ class Network {
 class Network::Router {
  public:
   explicit Router(const Network& network) : network_(network), crossed_(network.links()) {}
-  // Finds the route with the least latency, or of several such routes, the one with the fewest
-  // links. Fails if there is no route. A route from a place to itself has no links.
+  // Finds the route with the lowest latency. Among routes with equal latency, the route with the
+  // fewest links is chosen. Fails if there is no route. A route from a place to itself has no
+  // links.
   //  - Between nodes, latency inside the nodes is compared first. A message therefore uses the
   //    cards nearest to the sender and to the receiver (ncclTopoGetNetDev, src/graph/topo.cc of
   //    NVIDIA/nccl), even if a path through the CPUs to the receiver's rail is shorter.
@@ -163,7 +164,7 @@ class Network::Router {
   //  - If two places have no NVLink to each other or to a common switch, but NVLinks to another
   //    GPU, this GPU relays: the first GPU with the largest NVLink bandwidth. A route has at most
   //    one relay (PATH_NVB in NCCL, P2P_INTERMEDIATE in src/transport/p2p.cc). NCCL uses only ranks
-  //    of the communicator as relays; here, any GPU of the node may relay.
+  //    of the communicator as relays; in this model, any GPU of the node may relay.
   tl::expected<Path, Fault> Find(int from, int to);
   // Returns an empty set of links, for functions that process routes.
   LinkSet& NoLinks() {
@@ -264,7 +265,7 @@ class Network::Router {
   // the fractions on these links.
   std::vector<double> arriving_, parts_;
   std::vector<int> links_;
-  std::vector<std::size_t> ways_;  // in the order of their links
+  std::vector<std::size_t> ways_;  // indices in links_, sorted by link
 };
 
 }  // namespace stepcast::network

@@ -73,7 +73,7 @@ void Traffic::Connect() {
   for (int worker = 0; worker < list_->workers(); ++worker) {
     first_of_.push_back(static_cast<std::uint32_t>(connections_.size()));
     if (ring != nullptr) {
-      // A ring would have as many steps as ranks, all alike and to one neighbour.
+      // A ring has as many steps as ranks. All steps send to one neighbor, so none is examined.
       if (ring->ranks() == 1) continue;
       const std::int64_t messages = ring->sends_per_chunk() * ring->slices();
       const std::int64_t largest = list_->partition().Size(0, 0);
@@ -169,7 +169,7 @@ void Traffic::Divide(LinkSet& crossed) {
         const std::uint32_t link = link_of[connection.first_use + use];
         const auto bandwidth =
             static_cast<double>(network_->link(share.link).bandwidth.bytes_per_second());
-        // Alone on the link, it has all of it until the last byte.
+        // A connection that uses the link alone has the full bandwidth until its last byte.
         const double own = share.part * WeightOf(connection);
         rate =
             std::min(rate, own == weight[link] ? bandwidth / share.part

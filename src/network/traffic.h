@@ -17,14 +17,14 @@ namespace stepcast::network {
 
 // A connection transmits the messages from one worker to another worker, one after another.
 //
-// A message of b bytes that is sent at time t has left at t + b / rate. Its last byte arrives
-// `latency` later. The next message of the connection starts after this message has left.
+// A message of b bytes that is sent at time t has left at t + b / rate. The message's last byte
+// arrives `latency` later. The next message of the connection starts after this message has left.
 //
-// Rate: the bandwidth of a link is divided among a collective's connections in proportion to their
-// bytes on the link, because the link then finishes earliest. Only connections that are used at the
-// same time are considered (StepList::StageOf). A connection's rate is the minimum over the links
-// of its path. In an uncontended collective, connections never wait for links, and the busiest link
-// is always busy.
+// Rate: a collective's connections divide a link's bandwidth in proportion to their bytes on the
+// link, because the link then finishes earliest. Only connections that are used at the same time
+// are considered (StepList::StageOf). A connection's rate is the minimum over the links of its
+// path. In an uncontended collective, connections never wait for links, and the busiest link is
+// always busy.
 struct Connection {
   int from = 0;  // index of a worker
   int to = 0;

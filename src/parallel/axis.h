@@ -15,16 +15,17 @@ enum class Axis : std::uint8_t {
   // kContextInner is 1.
   kContextInner,
   kContextOuter,
-  // Data parallelism: ranks along kShard have different shards of one copy of the model states;
-  // ranks along kReplica have the same shard of different copies.
+  // Data parallelism: ranks along kShard have different shards of one copy of the model states.
+  // Ranks along kReplica have the same shard of different copies.
   kShard,
   kReplica,
   kPipeline,
   // The expert grid: the ranks of a pipeline stage, arranged differently for the experts of a
   // mixture. Ranks along kExpertTensor have parts of each expert. Ranks along kExpertInner and
-  // kExpertOuter have different experts; kExpertInner stays on one node if tokens are sent once to
-  // each node, and has degree 1 otherwise. Ranks along kExpertShard have different shards of the
-  // same experts' states. Ranks along kExpertReplica have the same shard of different copies.
+  // kExpertOuter have different experts. If tokens are sent once to each node, ranks along
+  // kExpertInner are on one node. Otherwise, the degree of kExpertInner is 1. Ranks along
+  // kExpertShard have different shards of the same experts' states. Ranks along kExpertReplica have
+  // the same shard of different copies.
   kExpertTensor,
   kExpertInner,
   kExpertOuter,
@@ -35,7 +36,7 @@ inline constexpr int kAxes = 11;
 
 const char* Name(Axis axis);  // "tensor", "context inner", ...
 
-// A set of axes. A group along these axes has as many ranks as the product of their degrees.
+// A set of axes. The size of a group along these axes is the product of the degrees of the axes.
 class AxisSet {
  public:
   constexpr AxisSet() = default;
@@ -61,8 +62,9 @@ constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 inline constexpr AxisSet kContext = Axis::kContextInner | Axis::kContextOuter;
 inline constexpr AxisSet kData = Axis::kShard | Axis::kReplica;
 
-// kStates: ranks share one copy of the states. kGradients: ranks sum gradients. Both include the
-// context axes, because ranks with different parts of a sequence train the same parameters.
+// kStates: ranks share one copy of the states. kGradients: ranks sum gradients. kStates and
+// kGradients include the context axes, because ranks with different parts of a sequence train the
+// same parameters.
 inline constexpr AxisSet kStates = kContext | Axis::kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
 

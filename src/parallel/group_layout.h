@@ -8,8 +8,8 @@ namespace stepcast::parallel {
 
 // Groups of ranks, described by strides and degrees, like layouts of tensors. The ranks of a group
 // have coordinates that differ only along the layout's dimensions. The groups of a layout are
-// disjoint, have equal sizes, and contain all ranks of the grid. They are *siblings*: they run the
-// same collectives at the same time.
+// disjoint, have equal sizes, and contain all ranks of the grid. The groups of a layout are
+// *siblings*: they run the same collectives at the same time.
 //   ranks 8, {stride 1, degree 4}                  {0 1 2 3} {4 5 6 7}
 //   ranks 8, {stride 4, degree 2}                  {0 4} {1 5} {2 6} {3 7}
 //   ranks 8, {stride 1, degree 2}, {stride 4, 2}   {0 1 4 5} {2 3 6 7}
@@ -29,9 +29,9 @@ class GroupLayout {
   // the last extent.
   GroupLayout(int ranks, const std::vector<Dimension>& dimensions);
 
-  // Returns the same groups with only the ranks at these positions (Index), such as the first and
-  // the last stage of each pipeline. `positions` must be ascending. All other ranks are then in no
-  // group.
+  // Returns the groups restricted to the ranks at `positions` (Index), such as the first and the
+  // last stage of each pipeline. `positions` must be ascending. The result has no group for ranks
+  // at other positions.
   GroupLayout Only(std::vector<int> positions) const;
 
   // Runs divides each group into subgroups of `count` consecutive positions. AcrossRuns returns the
@@ -51,7 +51,8 @@ class GroupLayout {
   // Returns the dimensions of the unrestricted groups.
   const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
-  // Returns whether the rank is in a group. False only for layouts that Only returns.
+  // Returns whether the rank is in a group. False is possible only in a layout that Only()
+  // restricted.
   bool Holds(int rank) const;
   // Returns the lowest rank in the group of `rank`, which identifies the group. `rank` must be in a
   // group.

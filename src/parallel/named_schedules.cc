@@ -313,8 +313,8 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .splits_backward = true,
      .build = Of<ZeroBubbleH1>},
     {.name = "zb_h2",
-     .summary = "zb_h1 with twice the activations; if all passes take equal time, there is no "
-                "bubble between steps",
+     .summary = "zb_h1 with twice the activations; if all passes take equal time, a stage never "
+                "waits between its passes",
      .splits_backward = true,
      .build = Of<ZeroBubbleH2>},
     {.name = "zb_v",
@@ -324,14 +324,13 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .splits_backward = true,
      .build = Of<ZeroBubbleV>},
     {.name = "v_half",
-     .summary = "the same chunks as zb_v, with half of the activations and half of the bubble of "
-                "1f1b",
+     .summary = "the same chunks as zb_v, half of 1f1b's activations and half of its bubble",
      .chunks = 2,
      .splits_backward = true,
      .build = Of<VHalf>},
     {.name = "v_min",
-     .summary = "the same chunks as zb_v, with one third of the activations and two thirds of the "
-                "bubble of 1f1b",
+     .summary =
+         "the same chunks as zb_v, one third of 1f1b's activations and two thirds of its bubble",
      .chunks = 2,
      .splits_backward = true,
      .build = Of<VMin>},

@@ -12,18 +12,18 @@ namespace stepcast::parallel {
 
 // Pipelines with controllable memory (arXiv 2405.15362; sail-sg/zero-bubble-pipeline-parallelism,
 // scheduler/zbv_greedy.py). Stage s has the chunks s and 2P-1-s, and backward has two parts. A
-// building block defines the time slots of a micro-batch's four passes at each stage. These are the
-// forwards of the first and the second chunk, then the input gradients of the second and the first
-// chunk. The block is repeated every six slots, two of which are for weight gradients. The
-// distances between its passes determine the memory of a micro-batch. At the start and the end of
-// the step, passes move to earlier slots if this needs no more memory.
+// building block defines the time slots of a micro-batch's four passes at each stage. The passes
+// are the forwards of the first and the second chunk, then the input gradients of the second and
+// the first chunk. The block is repeated every six slots, two of which are for weight gradients.
+// The distances between the passes of a block determine the memory of a micro-batch. At the start
+// and the end of the step, passes move to earlier slots if this needs no more memory.
 
 // The schedule V-Half. V-Half needs about half of 1F1B's activations: P/2 micro-batches per stage
 // plus a constant.
 PipelineSchedule VHalf(int stages, int micro_batches);
 
 // The schedule V-Min. V-Min needs about a third of 1F1B's activations, but has more idle time than
-// 1F1B. Passes run as closely together as dependencies allow.
+// V-Half. Passes run as closely together as dependencies allow.
 PipelineSchedule VMin(int stages, int micro_batches);
 
 // The schedules that scenario files and command lines can select by name.
@@ -31,14 +31,14 @@ PipelineSchedule VMin(int stages, int micro_batches);
 // Schedules that split backward. Input gradients (I) run immediately, because the previous chunk
 // waits for them. Weight gradients (W), which only the optimizer step needs, fill idle time.
 
-// ZB-H1 (arXiv 2401.10241; also called ZB1P): it has the same peak of activations as 1F1B. Stage s
-// runs the weight part of backward s micro-batches after the input part.
+// ZB-H1 (arXiv 2401.10241; also called ZB1P): the same peak activation memory as 1F1B. On stage s,
+// weight gradients run s micro-batches after input gradients.
 PipelineSchedule ZeroBubbleH1(int stages, int micro_batches);
 
 // ZB-H2 (arXiv 2401.10241, section 2.2): if all passes take equally long, a stage never waits
 // between its first and its last pass. Each stage needs the activations of 2P-1 micro-batches,
-// nearly twice as many as with 1F1B. Stage s begins with 2(P-s)-1 forwards and runs the weight part
-// 2s micro-batches after the input part.
+// nearly twice as many as with 1F1B. Stage s begins with 2(P-s)-1 forwards. On stage s, weight
+// gradients run 2s micro-batches after input gradients.
 PipelineSchedule ZeroBubbleH2(int stages, int micro_batches);
 
 // ZB-V (arXiv 2401.10241, section 6; torch.distributed.pipelining's ScheduleZBVZeroBubble). Stage s
@@ -49,7 +49,7 @@ PipelineSchedule ZeroBubbleV(int stages, int micro_batches);
 // through the stages in opposite directions. Each copy trains half of the micro-batches. Stage s
 // has chunk s of one copy and chunk P-1-s of the other copy. In the steady state, a forward of one
 // direction and a backward of the other direction form an overlapping pair. Requires an even number
-// of stages, and an even number of micro-batches of at least 2P.
+// of stages P, and an even number of micro-batches, at least 2P.
 PipelineSchedule DualPipe(int stages, int micro_batches);
 
 // DualPipeV, which is DualPipe cut in half (deepseek-ai/DualPipe, dualpipev.py). There is one copy
@@ -67,7 +67,7 @@ struct ScheduleShape {
 struct ShapeMistake {
   enum class Number : std::uint8_t { kStages, kMicroBatches };
   Number number = Number::kMicroBatches;  // the invalid number
-  std::string sentence;                   // without the schedule's name
+  std::string sentence;                   // the reason, without the schedule's name
   std::string hint;
 };
 

@@ -34,9 +34,9 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-// A forward of one micro-batch and a backward (or its input gradients) of another. Their operations
-// are issued alternately, so that one pass computes while the other communicates (Megatron-Core's
-// combined 1F1B, DualPipe).
+// A forward of one micro-batch and a backward (or input gradients) of another micro-batch. The
+// operations of both passes are issued alternately, so that one pass computes while the other
+// communicates (Megatron-Core's combined 1F1B, DualPipe).
 struct OverlappedPair {
   Action forward;
   Action backward{Task::kBackward, 0, 0};
@@ -113,9 +113,9 @@ PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages)
 // other.
 PipelineSchedule Combined(PipelineSchedule schedule);
 
-// These functions insert gathers and frees of sharded parameters, and reductions of gradients,
-// between the passes of a schedule without such operations, as in torch.distributed.pipelining
-// (torch/distributed/pipelining/schedules.py, _add_unshard_reshard and _add_reduce_grad).
+// Functions that insert ParameterPass entries between the passes of a schedule, as in
+// torch.distributed.pipelining (torch/distributed/pipelining/schedules.py, _add_unshard_reshard and
+// _add_reduce_grad). A function's argument must not contain the entries that the function inserts.
 
 // Returns the schedule with a reduction of each chunk's gradients after the last micro-batch's
 // backward.
@@ -123,8 +123,8 @@ PipelineSchedule WithReductions(PipelineSchedule schedule);
 
 // Returns the schedule with gathers and frees of parameters. Before each pass, the stage gathers
 // the parameters of the next `active` chunks that it uses, and frees the parameters of all other
-// chunks. At the end, it frees all parameters. The default is three chunks: in forward, in
-// backward, and being gathered.
+// chunks. At the end, the stage frees all parameters. By default, three chunks are gathered: one in
+// forward, one in backward, and the next one.
 PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
 
 // Finds the periodic part of a schedule. After the pipeline is filled and before it is drained,
@@ -139,10 +139,10 @@ struct MicroBatchRange {
 };
 
 // Returns, for each stage, the micro-batches whose last pass is in the periodic part of the stage's
-// passes. There, each pass equals the pass one period earlier, with its micro-batch later by
-// `period`. Passes of the schedule's first and last micro-batch, which frameworks handle
-// differently, are excluded. The length of a range is a multiple of `period`; a range ends as late
-// as possible. Without a repetition, it is empty.
+// passes. In this part, the passes repeat, each time for micro-batches that are later by `period`.
+// Passes of the schedule's first and last micro-batch, which frameworks handle differently, are
+// excluded. The length of a range is a multiple of `period`; a range ends as late as possible.
+// Ranges are empty if no passes repeat.
 std::vector<MicroBatchRange> RepeatedMicroBatches(const PipelineSchedule& schedule, int period);
 
 }  // namespace stepcast::parallel

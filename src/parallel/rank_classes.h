@@ -9,11 +9,12 @@
 // Classes of ranks that behave identically. One rank can represent its class.
 namespace stepcast::parallel {
 
-// Collectives of a group, or messages from one rank to another, with their load on shared links.
+// The collectives of one group, or the messages from one rank to another rank, with the load on
+// shared links.
 struct Meeting {
   struct Edge {
     int to = 0;  // a rank, or the number of a link
-    // For a rank: its role. For a link: a number that is equal for equal loads.
+    // For a rank: its role, such as sender. For a link: a number that is equal for equal loads.
     std::int64_t label = 0;
   };
   std::int64_t label = 0;  // meetings with different labels are known to differ
@@ -26,7 +27,7 @@ struct Meeting {
 std::vector<Meeting> GroupMeetings(std::span<const GroupLayout> layouts);
 
 struct Classes {
-  // For each class: its ranks in ascending order. The lowest rank represents the class. Classes are
+  // The ranks of each class, in ascending order. The lowest rank represents the class. Classes are
   // ordered by their lowest ranks.
   std::vector<std::vector<int>> ranks;
   std::vector<int> class_of;  // [rank]

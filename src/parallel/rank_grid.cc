@@ -15,7 +15,7 @@ std::size_t Place(Axis axis) { return static_cast<std::size_t>(axis); }
 RankGrid::RankGrid(std::vector<Dimension> dimensions) : dimensions_(std::move(dimensions)) {
   AxisSet seen;
   for (const Dimension& dimension : dimensions_) {
-    STEPCAST_CHECK(dimension.degree >= 1, "an axis must have ranks");
+    STEPCAST_CHECK(dimension.degree >= 1, "an axis must have at least one rank");
     STEPCAST_CHECK(!seen.Has(dimension.axis), "an axis must occur only once");
     seen = seen | dimension.axis;
     ranks_ *= dimension.degree;

@@ -21,7 +21,7 @@ class RankGrid {
   using Coordinates = std::array<int, kAxes>;
 
   // Creates a grid. The fastest axis comes first, each axis occurs at most once, and degrees are at
-  // least 1. The number of ranks is the degrees multiplied together.
+  // least 1. The number of ranks is the product of the degrees.
   explicit RankGrid(std::vector<Dimension> dimensions);
 
   int ranks() const { return ranks_; }

@@ -278,10 +278,8 @@ class Checker {
     for (const int at : path) {
       const EntryAt needed = awaited(at);
       if (path.size() == 1) {
-        sentence = fmt::format(
-            "stage {}: {} comes before {}, but the first pass depends on the "
-            "second pass",
-            at, Text({at, done[AsIndex(at)]}), Text(needed));
+        sentence = fmt::format("stage {}: {} depends on {}, but does not come after it", at,
+                               Text({at, done[AsIndex(at)]}), Text(needed));
         break;
       }
       sentence += fmt::format("{}stage {} at {} waits for {} of stage {}",

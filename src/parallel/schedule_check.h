@@ -66,7 +66,7 @@ struct ScheduleMistake {
 std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);
 
 // Messages between two stages must arrive in the order in which they are sent. Returns a pass that
-// needs another order, or no value. The schedule must have no mistakes, and each chunk must be on
+// violates this order, or no value. The schedule must have no mistakes, and each chunk must be on
 // one stage.
 std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedule);
 
@@ -76,7 +76,7 @@ std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedul
 std::vector<int> MostInFlight(const PipelineSchedule& schedule);
 
 // The micro-batches that wait for their backward when a stage begins the backward of another
-// micro-batch through `chunk`. The stage has run their forward.
+// micro-batch through `chunk`. The stage has run the forward of the waiting micro-batches.
 struct WaitingPasses {
   int chunk = 0;
   // The number of waiting micro-batches, indexed by the model's chunks. The micro-batch whose
@@ -84,8 +84,8 @@ struct WaitingPasses {
   std::vector<int> forwards;
   friend bool operator==(const WaitingPasses&, const WaitingPasses&) = default;
 };
-// Returns, for each stage, the waiting micro-batches at the first time at which their number is
-// largest. The schedule must have no mistakes.
+// Returns, for each stage, the waiting micro-batches when their number first reaches its maximum.
+// The schedule must have no mistakes.
 std::vector<WaitingPasses> MostWaiting(const PipelineSchedule& schedule);
 
 // The times of a schedule's passes if communication takes no time. Used for drawings, for
@@ -101,7 +101,7 @@ struct PassDurations {
   std::optional<std::int64_t> pair{};
 
   std::int64_t Of(const Action& action) const;
-  std::int64_t Of(const ScheduleEntry& entry) const;  // 0 for operations on parameters
+  std::int64_t Of(const ScheduleEntry& entry) const;  // 0 for a ParameterPass
   friend bool operator==(const PassDurations&, const PassDurations&) = default;
 };
 

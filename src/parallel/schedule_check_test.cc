@@ -40,15 +40,9 @@ TEST(ScheduleCheckTest, EveryMistakeIsASentence) {
       {"stage 0: F0 F1 B0\nstage 1: F0 B0 F1 B1\n", {"0/-1: stage 0 has no B1"}},
       {"stage 0 holds 0 1: F0.0 F0.1 B0.1 B0.0 F0.2\n", {"0/4: stage 0 does not have chunk 2"}},
       {"stage 0: F0 B0\nstage 1 holds 2: F0.2 B0.2\n", {"0/-1: no stage has chunk 1 of 3"}},
-      {"stage 0: B0 F0\n",
-       {"0/0: stage 0: B0 comes before F0, but the first pass depends on the "
-        "second pass"}},
-      {"stage 0: F0 W0 I0\n",
-       {"0/1: stage 0: W0 comes before I0, but the first pass depends on "
-        "the second pass"}},
-      {"stage 0: F0+B0\n",
-       {"0/0: stage 0: F0+B0 comes before F0+B0, but the first pass depends on "
-        "the second pass"}},
+      {"stage 0: B0 F0\n", {"0/0: stage 0: B0 depends on F0, but does not come after it"}},
+      {"stage 0: F0 W0 I0\n", {"0/1: stage 0: W0 depends on I0, but does not come after it"}},
+      {"stage 0: F0+B0\n", {"0/0: stage 0: F0+B0 depends on F0+B0, but does not come after it"}},
       {"stage 0: F0+F1\n",
        {"0/0: two overlapping passes must be one forward pass and one backward "
         "pass: F0.0+F1.0"}},

@@ -14,8 +14,8 @@
 //
 // F: forward; B: backward; I: input gradients; W: weight gradients. The number of the micro-batch
 // follows the letter. `F2+B0` is an overlapping pair. Other entries are `unshard`, `reshard` and
-// `reduce`. Unless a stage has only the chunk with its own number, its line lists its chunks, and
-// every entry has its chunk after a dot:
+// `reduce`. By default, stage s has chunk s. If the stage has other chunks, its line lists the
+// chunks, and the chunk of every entry follows a dot:
 //
 //  stage 0 holds 0 3: unshard.0 F0.0 F1.0 F0.3 F1.3+B0.3
 namespace stepcast::parallel {
@@ -24,8 +24,8 @@ namespace stepcast::parallel {
 char Letter(Task task);
 std::optional<Task> TaskOf(char letter);
 
-// Returns an entry as text, such as "F3". If `stage_chunk` is another chunk or -1, the text
-// includes the chunk: "F3.1".
+// Returns an entry as text, such as "F3". If `stage_chunk` is -1 or not the entry's chunk, the text
+// includes the entry's chunk: "F3.1".
 std::string Print(const ScheduleEntry& entry, int stage_chunk);
 std::string Print(const PipelineSchedule& schedule);
 

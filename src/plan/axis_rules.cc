@@ -49,8 +49,8 @@ class AxisRules : public Rules {
     if (own != TensorOverlap::kNone && own != overlap) {
       const bool user_buffers = overlap == TensorOverlap::kUserBuffers;
       refuse(fmt::format("{}, but framework is {}",
-                         user_buffers ? "user_buffers needs Transformer Engine"
-                                      : "async needs PyTorch's compiler",
+                         user_buffers ? "tensor_overlap: user_buffers needs Transformer Engine"
+                                      : "tensor_overlap: async needs PyTorch's compiler",
                          plan::Name(*request_.framework)),
              user_buffers ? "write tensor_overlap: async, or framework: megatron"
                           : "write tensor_overlap: user_buffers, or framework: fsdp2");
@@ -77,10 +77,11 @@ class AxisRules : public Rules {
                                 request_.sequence_length.value_or(0) / request_.context.value_or(1);
     if (overlap == TensorOverlap::kUserBuffers &&
         tokens % (ranks * model::kPiecesOfUserBuffers) != 0) {
-      refuse(fmt::format("with user_buffers, {} ranks x {} parts must evenly divide the {} tokens "
-                         "of a micro-batch",
-                         ranks, model::kPiecesOfUserBuffers, tokens),
-             "choose another micro_batch_size or sequence_length, or write tensor_overlap: none");
+      refuse(
+          fmt::format("with user_buffers, {} ranks x {} parts must be a divisor of the {} tokens "
+                      "of a micro-batch",
+                      ranks, model::kPiecesOfUserBuffers, tokens),
+          "choose another micro_batch_size or sequence_length, or write tensor_overlap: none");
     }
   }
 
@@ -101,24 +102,23 @@ class AxisRules : public Rules {
           fmt::format("the model's {} ({}) is not divisible by parallelism.tensor {}", name, extent,
                       ranks),
           extent == 1 && columns > 1
-              ? "write tensor: 1, or framework: megatron, because megatron keeps a copy on each "
-                "rank"
+              ? "write tensor: 1, or framework: megatron, which keeps a copy of the key-value head "
+                "on each rank"
               : fmt::format("set parallelism.tensor to a divisor of {}{}", extent,
                             columns > 1
-                                ? "; with framework: megatron, parallelism.tensor can also be a "
-                                  "multiple"
+                                ? "; framework: megatron also supports a multiple of this number"
                                 : ""));
     }
     if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
-          "an encoder's pooler needs the first token of a sequence, but with sequence parallelism "
-          "only one rank has this token: sequence_parallel is true",
+          "with sequence parallelism, only one rank has the first token of a sequence, which an "
+          "encoder's pooler needs: sequence_parallel is true",
           "write sequence_parallel: false, or use a decoder model");
     }
     if (request_.sequence_parallel.value_or(false) && facts_.norms_behind) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
           "sequence parallelism is not modelled for blocks with norms after attention and "
-          "feed-forward, because their input must be gathered: sequence_parallel is true",
+          "feed-forward: sequence_parallel is true",
           "write sequence_parallel: false");
     }
     if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
@@ -243,10 +243,10 @@ class AxisRules : public Rules {
     for (std::size_t stage = 0; stage < listed.stages.size(); ++stage) {
       const auto chunks = static_cast<std::int64_t>(listed.stages[stage].chunks.size());
       if (chunks != virtual_stages || parallel::Chunks(listed) != stages * virtual_stages) {
-        refuse(fmt::format("stage {} of {} has {} of {} chunks, but all stages must have the same "
-                           "number of chunks, and each chunk must be on one stage",
+        refuse(fmt::format("stage {} of schedule {} has {} of {} chunks, but stages must have "
+                           "equal numbers of chunks, and each chunk must be on one stage",
                            stage, *request_.schedule, chunks, parallel::Chunks(listed)),
-               fmt::format("list {} stages with {} chunks each, in total {} chunks", stages,
+               fmt::format("list {} stages with {} chunks per stage ({} chunks in total)", stages,
                            virtual_stages, stages * virtual_stages));
         return;
       }
@@ -261,8 +261,7 @@ class AxisRules : public Rules {
     }
     if (const auto mistake = parallel::MessageOutOfOrder(listed)) {
       refuse(fmt::format("{}: {}", *request_.schedule, mistake->sentence),
-             "list the micro-batches in the same order on both stages, because messages arrive in "
-             "the order of the sends");
+             "list the micro-batches in the same order on the sending and the receiving stage");
     }
   }
 
@@ -301,7 +300,7 @@ class AxisRules : public Rules {
         Add("parallelism.stage_layers", "plan.stage-layers",
             fmt::format("stage_layers[{}] is 0, so the stage would have no work", chunk),
             facts_.has_ends ? "write 1 or more; only the first stage (embedding) and the last "
-                              "stage (head) can have no blocks"
+                              "stage (head) can have 0 blocks"
                             : "write 1 or more for each stage");
       }
       const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
@@ -309,8 +308,8 @@ class AxisRules : public Rules {
         Add("parallelism.stage_layers", "plan.stage-layers",
             fmt::format("stage_layers adds up to {}, but the model has {} blocks", sum,
                         *facts_.blocks),
-            "write numbers that add up to the model's blocks; the embedding and the head are not "
-            "blocks");
+            "write numbers that add up to the model's number of blocks; do not count the embedding "
+            "and the head");
       }
       return;
     }
@@ -329,8 +328,8 @@ class AxisRules : public Rules {
     }
     if (ByWeights() && model.of_block > 0) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("{} blocks and the head are too few for {} stages, because {} fills the "
-                      "stages in order, each with an equal fraction of the weights",
+          fmt::format("{} blocks and the head are too few for {} stages, because {} gives each "
+                      "stage, in order, an equal fraction of the weights",
                       *facts_.blocks, stages, plan::Name(*request_.framework)),
           "write a smaller pipeline degree, or list the number of blocks of each stage: "
           "stage_layers: [...]");

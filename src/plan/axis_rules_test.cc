@@ -39,7 +39,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kAsync;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "async needs PyTorch's compiler, but framework is megatron"},
+       "tensor_overlap: async needs PyTorch's compiler, but framework is megatron"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 1;
@@ -50,7 +50,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kUserBuffers;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "with user_buffers, 2 ranks x 4 parts must evenly divide the 1020 tokens of a micro-batch"},
+       "with user_buffers, 2 ranks x 4 parts must be a divisor of the 1020 tokens of a "
+       "micro-batch"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "gpipe";
@@ -115,8 +116,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "PyTorch's 1f1b needs at least 8 micro-batches, one per stage, but the number of "
-       "micro-batches in a step is 4"},
+       "PyTorch's 1f1b needs at least 8 micro-batches, one per stage, but a step has only 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.framework = Framework::kFsdp2;
@@ -235,8 +235,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.pipeline = 8;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "nanotron's 1f1b needs at least 7 micro-batches (the number of stages minus 1), but the "
-       "number of micro-batches in a step is 4"},
+       "nanotron's 1f1b needs at least 7 micro-batches (the number of stages minus 1), but a step "
+       "has only 4"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.pipeline = 2;

@@ -43,12 +43,15 @@ class ContextRules : public Rules {
 
   void CheckModel() {
     if (!facts_.has_ends) {
-      RefuseAxis("a layer list does not describe attention",
-                 "write context: 1, or describe the model by its dimensions");
+      RefuseAxis(
+          "context parallelism divides attention, but a layer list does not describe attention",
+          "write context: 1, or describe the model by its dimensions");
     }
     if (facts_.encoder.value_or(false)) {
-      RefuseAxis("the head of an encoder needs the tokens of the full sequence",
-                 "write context: 1, or use a decoder model");
+      RefuseAxis(
+          "context parallelism divides sequences, but an encoder's head needs all tokens of a "
+          "sequence",
+          "write context: 1, or use a decoder model");
     }
     CheckRecurrent();
     if (facts_.attention_window > 0 && method_ != ContextMethod::kAllToAll) {
@@ -92,7 +95,7 @@ class ContextRules : public Rules {
   void CheckMethod() {
     const bool inner = method_ == ContextMethod::kHierarchical;
     if (torch_ && method_ != ContextMethod::kRing && method_ != ContextMethod::kAllGather) {
-      Refuse("PyTorch's context parallelism has only all_gather and ring",
+      Refuse("PyTorch's context parallelism supports only the methods all_gather and ring",
              "write context_method: all_gather or ring, or write framework: megatron");
     }
     if (inner != request_.context_inner.has_value()) {
@@ -117,8 +120,9 @@ class ContextRules : public Rules {
     const std::int64_t tensor = request_.tensor.value_or(1);
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (name == "intermediate_size" || extent % (tensor * sharing) == 0) continue;
-      Refuse(fmt::format("the model's {} ({}) is not divisible by tensor {} x {} ranks", name,
-                         extent, tensor, sharing),
+      Refuse(fmt::format(
+                 "the model's {} ({}) is not divisible by tensor {} x {} context-parallel ranks",
+                 name, extent, tensor, sharing),
              fmt::format("choose degrees with a product that divides {}, or write context_method: "
                          "ring",
                          extent));
@@ -132,7 +136,8 @@ class ContextRules : public Rules {
                            std::int64_t parts) {
       if (!length || *length % parts == 0) return;
       Add(fmt::format("training.{}", key), "plan.context",
-          fmt::format("{} tokens are not divisible by {} ranks x 2 chunks{}", *length, ranks_,
+          fmt::format("{} tokens are not divisible by {} context-parallel ranks x 2 chunks{}",
+                      *length, ranks_,
                       parts > 2 * ranks_ ? fmt::format(" x {} tensor-parallel ranks", tensor) : ""),
           fmt::format("write a length that is a multiple of {}", parts));
     };

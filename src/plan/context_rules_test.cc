@@ -21,7 +21,8 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context_method = ContextMethod::kAllToAll;
        },
        "parallelism.context_method", "plan.context",
-       "PyTorch's context parallelism has only all_gather and ring: context_method is all_to_all"},
+       "PyTorch's context parallelism supports only the methods all_gather and ring: "
+       "context_method is all_to_all"},
       {[](Request& r) {
          r.context = 4;
          r.context_method = ContextMethod::kHierarchical;
@@ -47,7 +48,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens are not divisible by 4 ranks x 2 chunks"},
+       "1020 tokens are not divisible by 4 context-parallel ranks x 2 chunks"},
       {[](Request& r) {
          r.context = 2;
          r.tensor = 2;
@@ -55,7 +56,8 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens are not divisible by 2 ranks x 2 chunks x 2 tensor-parallel ranks"},
+       "1020 tokens are not divisible by 2 context-parallel ranks x 2 chunks x 2 tensor-parallel "
+       "ranks"},
       {[](Request& r) {
          r.context = 2;
          r.attention = model::Attention::kMath;
@@ -78,7 +80,8 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   std::vector<Violation> violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "the model's num_key_value_heads (4) is not divisible by tensor 2 x 4 ranks: "
+            "the model's num_key_value_heads (4) is not divisible by tensor 2 x 4 context-parallel "
+            "ranks: "
             "context_method is all_to_all");
 
   request = Legal();
@@ -96,7 +99,8 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "the head of an encoder needs the tokens of the full sequence: context is 2");
+            "context parallelism divides sequences, but an encoder's head needs all tokens of a "
+            "sequence: context is 2");
 }
 
 }  // namespace

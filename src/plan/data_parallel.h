@@ -67,7 +67,7 @@ constexpr const char* Name(BackwardPrefetch prefetch) {
 
 // How 32-bit parameters are cast to the compute type:
 //   kFsdp: FSDP1's MixedPrecision casts shards before they are gathered.
-//   kAutocast: torch.autocast casts gathered parameters. Gathers and reductions are in 32 bits.
+//   kAutocast: torch.autocast casts gathered parameters, so gathers and reductions are in 32 bits.
 enum class MixedPrecision : std::uint8_t { kFsdp, kAutocast };
 inline constexpr const char* kMixedPrecisionNames[] = {"fsdp", "autocast"};
 constexpr const char* Name(MixedPrecision mixed_precision) {
@@ -93,8 +93,8 @@ struct DataParallel {
   Framework framework = Framework::kReference;
   bool overlap = true;
   // The size of a bucket, which has one collective. 0 B: one collective per tensor. Not set: the
-  // framework has no buckets; for `reference`, one bucket per unit at stage 3, and one bucket for
-  // all gradients without overlap.
+  // framework has no buckets. Not set with `reference`: one bucket per unit at stage 3, and one
+  // bucket for all gradients at other stages.
   std::optional<Bytes> bucket_size;
   std::optional<Bytes> first_bucket_size;
   std::int64_t prefetch = 1;
@@ -106,8 +106,7 @@ struct DataParallel {
   // The number of ranks that share one copy of the states: the data-parallel degree, or fewer with
   // hybrid sharding.
   std::int64_t shard_group_size = 0;
-  bool overlap_param_gather = false;  // megatron, stage 1: parameters are gathered during the next
-                                      // forward
+  bool overlap_param_gather = false;  // megatron, stage 1: gathers overlap the next forward
   // Whether all pipeline stages start gradient reductions, and parameter gathers, at the same time.
   // Only with megatron and a pipeline.
   bool align_grad_reduce = true, align_param_gather = false;

@@ -68,8 +68,7 @@ std::vector<DataParallelSetting> Rows() {
        .type = Count{&Given::shard_group_size, &DataParallel::shard_group_size, 1, kMostRanks},
        .uses = {At(kReference, 1, 3), Of(kFsdp1), Of(kFsdp2),
                 At(kMegatron, 1, 1,
-                   "the number of ranks of one instance of the distributed "
-                   "optimizer")}},
+                   "the number of ranks per instance of the distributed optimizer")}},
       {.key = "overlap_param_gather",
        .type = Switch{&Given::overlap_param_gather, &DataParallel::overlap_param_gather},
        .uses = {TakenByReference(), At(kMegatron, 1, 1)}},

@@ -15,9 +15,9 @@ const char* Name(OffloadDevice device);  // "none", "cpu", "nvme"
 struct DeepSpeed {
   // The number of gradient elements that are reduced together (stages 1 to 3).
   std::int64_t reduce_bucket_size = 500'000'000;
-  // At stages 1 and 2, true: a copy of each bucket is all-reduced, and each rank copies its own
-  // elements from it. At stages 1 and 2, false: each bucket is all-reduced in place. At stage 3: if
-  // false, gradients are all-reduced.
+  // At stages 1 and 2: if true, a copy of each bucket is all-reduced, and each rank copies its
+  // elements from the copy. If false, each bucket is all-reduced in place. At stage 3: if false,
+  // gradients are all-reduced.
   bool reduce_scatter = true;
   // At stages 1 and 2: whether consecutive tensors have different owners.
   bool round_robin_gradients = false;
@@ -26,7 +26,7 @@ struct DeepSpeed {
   std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size remain gathered
   // The largest number of gathered elements at which the framework still gathers ahead.
   std::int64_t max_live_parameters = 1'000'000'000;
-  // Parameters that are used again after fewer elements than this stay gathered.
+  // Parameters stay gathered if their next use is within this number of elements.
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group_size = 1'000'000'000;  // elements of a rank per optimizer kernel
   // The settings below belong to ZeRO++ (Wang et al. 2023, arXiv 2306.10209).

@@ -100,8 +100,8 @@ class ExpertRules : public Rules {
     }
     if (!request_.sequence_parallel.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.experts-need-sequence-parallel",
-          "with tensor parallelism, each rank must route its own part of the tokens to the "
-          "experts, but sequence_parallel is false",
+          "with tensor parallelism, each rank must route its part of the tokens to the experts, "
+          "but sequence_parallel is false",
           "write sequence_parallel: true, or tensor: 1");
     }
   }
@@ -141,8 +141,8 @@ class ExpertRules : public Rules {
     const auto most = static_cast<double>(ranks());
     if (*request_.imbalance <= most) return;
     Add("experts.imbalance", "plan.expert-imbalance",
-        fmt::format("experts.imbalance (rows of the busiest rank, divided by the mean rows of a "
-                    "rank) can be at most {} with {} ranks, but is {}",
+        fmt::format("experts.imbalance (largest / mean number of rows of a rank) can be at most {} "
+                    "with {} ranks, but is {}",
                     ranks(), ranks(), *request_.imbalance),
         ranks() == 1 ? "omit experts.imbalance, because every rank has all experts"
                      : "write an experts.imbalance between 1 and parallelism.expert");
@@ -216,10 +216,9 @@ class ExpertRules : public Rules {
                     "write expert: 2 or more, or write overlap_communication: false");
     }
     if (request_.dispatcher == model::Dispatcher::kAllGather) {
-      RefuseOverlap(
-          "experts.dispatcher",
-          "overlap_communication needs a dispatcher that exchanges rows: dispatcher is all_gather",
-          "write dispatcher: all_to_all, deepep or hybridep");
+      RefuseOverlap("experts.dispatcher",
+                    "overlap_communication does not support dispatcher: all_gather",
+                    "write dispatcher: all_to_all, deepep or hybridep");
     }
     if (request_.precision == DataType::kFp32 || request_.precision == DataType::kTf32) {
       RefuseOverlap("training.precision",
@@ -301,7 +300,7 @@ class ExpertRules : public Rules {
                request_.recompute_modules->Has(model::Module::kMixture)) {
       RefuseOverlap("training.recompute_modules",
                     "with overlap_communication, layers of experts cannot be recomputed, because "
-                    "recomputation would repeat their exchanges",
+                    "recomputation would exchange rows again",
                     "remove moe from recompute_modules; moe_act and layernorm are allowed");
     }
   }

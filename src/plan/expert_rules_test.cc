@@ -89,8 +89,8 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   ExpectFault(
       EightExperts(), [](Request& r) { r.tensor = 2; }, "parallelism.sequence_parallel",
       "plan.experts-need-sequence-parallel",
-      "with tensor parallelism, each rank must route its own part of the tokens to the experts, "
-      "but sequence_parallel is false");
+      "with tensor parallelism, each rank must route its part of the tokens to the experts, but "
+      "sequence_parallel is false");
   ExpectFault(
       EightExperts(),
       [](Request& r) {
@@ -98,8 +98,8 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
         r.imbalance = 3;
       },
       "experts.imbalance", "plan.expert-imbalance",
-      "experts.imbalance (rows of the busiest rank, divided by the mean rows of a rank) can be at "
-      "most 2 with 2 ranks, but is 3");
+      "experts.imbalance (largest / mean number of rows of a rank) can be at most 2 with 2 ranks, "
+      "but is 3");
   Facts dense = EightExperts();
   dense.experts = 0;
   ExpectFault(
@@ -111,7 +111,7 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
       "overlap_communication applies to exchanges between experts, but the model has no experts");
 }
 
-// DeepSpeed's own layer, with two ranks that have the same experts.
+// DeepSpeed's MoE layer, with two ranks that have the same experts.
 Request DeepSpeed() {
   Request request = Legal();
   request.framework = Framework::kDeepSpeed;
@@ -139,7 +139,7 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
   };
   const Refused refused[] = {
       {[](Request& r) { r.zero_stage = 3; }, "data_parallel.zero_stage",
-       "DeepSpeed's own layer of experts does not support ZeRO-3 ('MoE not supported with Stage "
+       "DeepSpeed's MoE layer does not support ZeRO-3 ('MoE not supported with Stage "
        "3'), but zero_stage is 3"},
       {[](Request& r) {
          r.zero_stage = 3;
@@ -157,13 +157,13 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
          r.min_capacity = 4;
        },
        "experts.implementation",
-       "only DeepSpeed's own layer of experts has an expert capacity, but min_capacity is set for "
+       "only DeepSpeed's MoE layer has an expert capacity, but min_capacity is set for "
        "implementation autoep"},
       {[](Request& r) { r.expert_products = model::ExpertProducts::kGrouped; }, "experts.products",
-       "DeepSpeed's own layer of experts runs the experts one after another (looped), but products "
+       "DeepSpeed's MoE layer runs the experts one after another (looped), but products "
        "is grouped"},
       {[](Request& r) { r.router_dtype = DataType::kBf16; }, "experts.router_dtype",
-       "the gate of DeepSpeed's own layer of experts computes in fp32, but router_dtype is bf16"},
+       "the gate of DeepSpeed's MoE layer computes in fp32, but router_dtype is bf16"},
       {[](Request& r) {
          r.deepspeed = DeepSpeedRequest();
          r.deepspeed->reduce_scatter = false;

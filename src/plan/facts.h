@@ -47,7 +47,7 @@ struct Facts {
   std::vector<std::int64_t> recurrent_heads{};
   bool recurrent_by_channel = false;  // Kimi delta attention
   // A rare part of the model: "cross-attention", "attention without a causal mask", "an input of
-  // numbers", "a head that does not predict words". Empty: none.
+  // numbers", "a head that does not predict words". Empty: no rare part.
   std::string unusual_part{};
   bool reads_context = false;   // blocks have cross-attention to an encoder's rows
   std::int64_t other_rows = 0;  // additional rows of a sample, from an encoder or a text
@@ -62,10 +62,9 @@ struct Facts {
   std::vector<std::int64_t> matrix_rows{};   // distinct numbers of rows of the blocks' matrices
   std::optional<std::int64_t> node_devices;  // devices of the smallest node; not set: no nodes
   std::string device = "the device";         // the GPU type's name
-  int compute_capability = 0;                // compute capability of the GPU: 90 for an H100; 0:
-                                             // unknown
-  // Whether the topology has the memory of nodes and their NVMe drives, which offloading needs. Not
-  // set: unknown.
+  int compute_capability = 0;                // 90 for an H100 GPU; 0: unknown
+  // Whether the topology describes the host memory and the NVMe drives of nodes, which offloading
+  // needs. Not set: unknown.
   std::optional<bool> host_memory, nvme;
   // Whether the GPU's data sheet omits the peak rate of a type, indexed by DataType.
   std::array<bool, kDataTypeCount> without_peak{};

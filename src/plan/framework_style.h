@@ -40,7 +40,7 @@ enum class MuonKernels : std::uint8_t {
 // How gradients are stored between backward and the update.
 enum class GradientStore : std::uint8_t {
   kTensors,         // autograd's tensors, in which micro-batches accumulate
-  kMainBuffers,     // permanent buffers in training.gradient_dtype
+  kMainBuffers,     // permanent buffers of type training.gradient_dtype
   kUnitsAsWritten,  // full gradients of a unit, in the type that backward writes
   kUnitsAsReduced,  // full gradients of a unit, in the type that collectives reduce
   kPartitions,      // partitioned at ZeRO stages 1 to 3
@@ -67,8 +67,8 @@ struct LayerStyle {
   bool torch_linear = false;
   // Whether Transformer Engine chooses the attention kernel: cuDNN's on Blackwell.
   bool transformer_engine_attention = false;
-  // Whether sequence parallelism is PyTorch's: it divides each sequence's tokens instead of the
-  // micro-batch's tokens.
+  // Whether sequence parallelism is PyTorch's, which divides the tokens of each sequence. If false,
+  // the tokens of the micro-batch are divided.
   bool divides_sequences = false;
   // Whether several ranks can share a key-value head if there are more tensor-parallel ranks than
   // key-value heads.
@@ -106,8 +106,8 @@ struct FrameworkStyle {
   // The reason why master weights and moments must be FP32. Null if other types are allowed.
   const char* fp32_states = nullptr;
   bool lamb = false;  // supports LAMB
-  // Whether the framework supports optimizers of other libraries. `adamw_8bit`: 8-bit AdamW.
-  // `lion_and_adafactor`: Lion and Adafactor.
+  // Whether the framework supports optimizers of other libraries: 8-bit AdamW (`adamw_8bit`), Lion
+  // and Adafactor (`lion_and_adafactor`).
   bool adamw_8bit = false, lion_and_adafactor = false;
   MuonKernels muon = MuonKernels::kNone;
   // Whether the framework can update each parameter, and free its gradient, as soon as the gradient

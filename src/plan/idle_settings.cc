@@ -128,8 +128,8 @@ class Search {
         Say(section, setting.key, why);
       } else if (with == plan_ && setting.of_architectures && HasSameLayers(*otherwise)) {
         Say(section, setting.key,
-            "has no effect with this model, because the model's layers run the same kernels by "
-            "default");
+            "has no effect, because this model's layers run the same kernels with the default "
+            "value");
       } else if (TakesFp16AsBf16(plan_) && !CastsBetweenTypesOf16Bits(plan_) &&
                  WithoutFp16(plan_) == WithoutFp16(*otherwise)) {
         Say(section, setting.key,

@@ -61,8 +61,8 @@ TEST(IdleSettings, NothingIsSentOrBesideOnOneGpu) {
 TEST(IdleSettings, ComparesTheKernelsOfLayers) {
   Request request = RequestOf(Framework::kDdp, 0);
   request.norm = model::Implementation::kApex;  // differs from `fused` in layer norms alone
-  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect with this model, because "
-                                       "the model's layers run the same kernels by default"});
+  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect, because this model's layers "
+                                       "run the same kernels with the default value"});
   request.norm = model::Implementation::kEager;
   EXPECT_EQ(IdleOf(request), Sentences());
   request.norm = model::Implementation::kTransformerEngine;  // brings a workspace

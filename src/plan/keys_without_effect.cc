@@ -73,7 +73,7 @@ std::vector<std::string> KeysWithoutEffectOn(const Request& request,
   if (request.imbalance.value_or(1) > 1 && architecture.experts.exist() &&
       ImplementationOf(request) == model::ExpertImplementation::kDeepSpeed) {
     sentences.emplace_back(
-        "experts.imbalance has no effect with DeepSpeed's own layer of experts, because each "
+        "experts.imbalance has no effect with DeepSpeed's MoE layer, because each "
         "expert always processes its full capacity");
   }
   if (architecture.experts.exist()) return sentences;
@@ -135,8 +135,8 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
       request.scatter_gather_tensors_in_pipeline.value_or(false) &&
       (request.tensor.value_or(1) == 1 || request.sequence_parallel.value_or(false))) {
     sentences.emplace_back(
-        "data_parallel.scatter_gather_tensors_in_pipeline has no effect without parallelism.tensor "
-        "or with sequence_parallel, because no two ranks send the same data");
+        "data_parallel.scatter_gather_tensors_in_pipeline has an effect only if tensor-parallel "
+        "ranks send the same data (parallelism.tensor without sequence_parallel)");
   }
   if (request.cuda_device_max_connections && !request.overlap_communication.value_or(false) &&
       (StyleOf(*request.framework).connections == 0 || request.tensor.value_or(1) == 1)) {
@@ -150,8 +150,8 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   if (request.checkpoint_early_stop && checkpointing != model::Checkpointing::kFull &&
       checkpointing != model::Checkpointing::kSelectiveOp) {
     sentences.push_back(
-        fmt::format("training.checkpoint_early_stop has no effect with activation_checkpointing "
-                    "{}, but only with full and selective_op",
+        fmt::format("training.checkpoint_early_stop has an effect only with "
+                    "activation_checkpointing full or selective_op, not with {}",
                     model::Name(checkpointing)));
   }
   if (TraitsOf(*request.framework).textbook && request.dispatch) {

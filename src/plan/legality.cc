@@ -99,8 +99,8 @@ class Checker : public Rules {
     if (request_.document_length && request_.attention &&
         model::FlashGeneration(*request_.attention) == 0) {
       Add("training.document_length", "plan.document-length",
-          fmt::format("attention: {} computes the scores of full sequences and masks the scores "
-                      "between documents",
+          fmt::format("document_length is not supported with attention: {}, which computes all "
+                      "scores of a sequence and masks the scores between documents",
                       model::Name(*request_.attention)),
           "omit document_length, or write attention: flash");
     }
@@ -135,7 +135,7 @@ class Checker : public Rules {
     }
     Add("training.precision", "plan.precision-not-of-device",
         fmt::format("{} does not compute in {}", facts_.device, Name(*request_.precision)),
-        fmt::format("write a precision that the GPU has: {}", fmt::join(types, ", ")));
+        fmt::format("write a precision that the GPU supports: {}", fmt::join(types, ", ")));
   }
 
   // data x tensor x pipeline x context = devices.
@@ -183,7 +183,7 @@ class Checker : public Rules {
   // A hint to leave devices idle; empty for a flat cluster, which has as many devices as it states.
   std::string LeavingSomeIdle() const {
     if (!facts_.node_devices) return "";
-    return "; or leave the other GPUs idle: --set cluster.devices=plan";
+    return "; or leave the unused GPUs idle: --set cluster.devices=plan";
   }
 
   // Checks the ZeRO stage of the framework.

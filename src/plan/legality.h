@@ -12,8 +12,8 @@
 // model and to the cluster. Whether the plan fits in memory is decided by the forecast.
 namespace stepcast::plan {
 
-// The largest values of a plan. With these limits, numbers of operations and bytes fit in 64 bits,
-// and step programs fit in memory. In order: tokens per micro-batch, pairs of tokens that attend to
+// Upper limits of a plan. With these limits, numbers of operations and bytes fit in 64 bits, and
+// step programs fit in memory. In order: tokens per micro-batch, pairs of tokens that attend to
 // each other per micro-batch and context-parallel rank, micro-batches per step, passes over the
 // model's layers, and passes over its tensors.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;

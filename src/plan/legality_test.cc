@@ -138,7 +138,8 @@ TEST(Check, OnlyMegatronsRanksShareAKeyValueHead) {
   // One head has no divisor that could be chosen.
   facts.divided[1].extent = 1;
   EXPECT_EQ(Check(request, facts)[0].hint,
-            "write tensor: 1, or framework: megatron, because megatron keeps a copy on each rank");
+            "write tensor: 1, or framework: megatron, which keeps a copy of the key-value head on "
+            "each rank");
   facts.divided[1].extent = 2;
   // Two heads of three columns do not divide among eight ranks.
   request.framework = Framework::kMegatron;

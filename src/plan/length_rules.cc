@@ -48,9 +48,10 @@ class LengthRules : public Rules {
                          longest));
     }
     if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
-      Refuse(fmt::format("attention: {} computes the scores of full sequences and masks the scores "
-                         "between documents",
-                         model::Name(*request_.attention)),
+      Refuse(fmt::format(
+                 "lengths are not supported with attention: {}, which computes all scores of a "
+                 "sequence and masks the scores between documents",
+                 model::Name(*request_.attention)),
              "omit lengths, or write attention: flash");
     }
     const std::int64_t context = request_.context.value_or(1);

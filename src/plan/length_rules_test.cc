@@ -32,8 +32,9 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.attention = model::Attention::kMath;
        },
        "training.lengths", "plan.lengths",
-       "attention: math computes the scores of full sequences and masks the scores between "
-       "documents"},
+       "lengths are not supported with attention: math, which computes all scores of a sequence "
+       "and "
+       "masks the scores between documents"},
       {[](Request& r) {
          r.lengths = Packed({{256, 1}, {512, 1}});
          r.context = 2;
@@ -56,7 +57,8 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context = 2;
        },
        "training.lengths", "plan.lengths",
-       "for samples of 250 tokens: 250 tokens are not divisible by 2 ranks x 2 chunks"},
+       "for samples of 250 tokens: 250 tokens are not divisible by 2 context-parallel ranks x 2 "
+       "chunks"},
   };
   ExpectEach(cases);
 }

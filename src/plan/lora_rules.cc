@@ -29,7 +29,7 @@ class LoraRules : public Rules {
           fmt::format("{}: frozen_dtype is {}", rule, Name(type)), hint);
     };
     if (!request_.lora) {
-      refuse("without lora, no parameter is frozen",
+      refuse("only lora freezes parameters, but lora is not set",
              "omit frozen_dtype, or write lora: {rank: 16, ...}");
       return;
     }

@@ -7,7 +7,8 @@ namespace {
 TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
   const Case cases[] = {
       {[](Request& r) { r.frozen_dtype = DataType::kBf16; }, "training.frozen_dtype",
-       "plan.frozen-dtype", "without lora, no parameter is frozen: frozen_dtype is bf16"},
+       "plan.frozen-dtype",
+       "only lora freezes parameters, but lora is not set: frozen_dtype is bf16"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.frozen_dtype = DataType::kFp8;

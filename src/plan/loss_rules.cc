@@ -33,8 +33,10 @@ class LossRules : public Rules {
              "write loss: fused, or tensor: 1");
     }
     if (facts_.encoder.value_or(false)) {
-      refuse("training.loss", "an encoder's head predicts masked tokens only",
-             "write loss: eager or fused");
+      refuse(
+          "training.loss",
+          "chunked and cut losses are not modelled for encoders, which predict only masked tokens",
+          "write loss: eager or fused");
     }
     const auto schedule = ScheduleOf(request_);
     const bool splits = schedule.named != nullptr

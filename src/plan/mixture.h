@@ -21,10 +21,10 @@ struct Mixture {
   bool fused_router = true;
   bool fused_permutation = true;
   bool fused_rows = false;
-  // Rows on the rank with the most rows divided by the mean over ranks.
+  // The largest number of rows on a rank, divided by the mean over ranks.
   double imbalance = 1;
-  // The largest number of rows of an expert, divided by the mean. Further rows are dropped. With
-  // pad_to_capacity, every expert computes this number of rows, some of which may be empty.
+  // The capacity of an expert, divided by the mean number of rows of an expert. Rows beyond the
+  // capacity are dropped. With pad_to_capacity, every expert pads its rows to the capacity.
   std::optional<double> capacity_factor{};
   bool pad_to_capacity = false;
   // The smallest capacity of an expert, in rows per sending rank. Only for DeepSpeed's layer.
@@ -34,7 +34,7 @@ struct Mixture {
   // `delay_weight_gradients`: weight gradients run after exchanges that do not need them.
   bool overlap_communication = false;
   bool delay_weight_gradients = false;
-  // Whether shared experts run on a separate stream during the exchanges.
+  // Whether shared experts run on a separate stream while ranks exchange rows.
   bool overlap_shared_experts = false;
   friend bool operator==(const Mixture&, const Mixture&) = default;
 };

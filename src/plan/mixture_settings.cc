@@ -61,9 +61,8 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .idle = [](const Plan& plan) -> std::string_view {
          if (!model::SendsTokensOnce(plan.mixture.dispatcher)) {
-           return "has no effect with this dispatcher, which sends a row to each expert of a "
-                  "token; "
-                  "write dispatcher: deepep or hybridep";
+           return "has no effect if the dispatcher sends one row to each expert of a token; write "
+                  "dispatcher: deepep or hybridep";
          }
          return plan.mixture.node_limit == 0 ? "has no effect, because the experts are divided "
                                                "among at most this number of nodes"
@@ -94,8 +93,8 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = false},
       {.key = "capacity_factor",
        .type = OwnNotation<&Given::capacity_factor>(),
-       .uses = {Of(Framework::kMegatron), Of(Framework::kDeepSpeed, "its own layer"),
-                TakenByReference()},
+       .uses = {Of(Framework::kMegatron),
+                Of(Framework::kDeepSpeed, "with `implementation: deepspeed`"), TakenByReference()},
        .of_architectures = true,
        .idle = [](const Plan& plan) -> std::string_view {
          const Mixture& mixture = plan.mixture;
@@ -107,12 +106,12 @@ std::vector<MixtureSetting> Rows() {
        }},
       {.key = "min_capacity",
        .type = Count{&Given::min_capacity, &Mixture::min_capacity, 0, kMostRows},
-       .uses = {Of(Framework::kDeepSpeed, "its own layer")},
+       .uses = {Of(Framework::kDeepSpeed, "with `implementation: deepspeed`")},
        .of_architectures = true,
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.mixture.implementation == model::ExpertImplementation::kDeepSpeed
                     ? ""
-                    : "has an effect only with DeepSpeed's own layer of experts";
+                    : "has an effect only with DeepSpeed's MoE layer";
        },
        .shown =
            [](const Mixture& mixture) {

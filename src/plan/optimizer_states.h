@@ -17,8 +17,7 @@ struct OptimizerTensor {
   std::int64_t elements = 0;
   std::int64_t matrices = 0, rows = 0, columns = 0;  // zero for a vector
   bool embedding = false;                            // the weight of an nn.Embedding
-  bool of_block = false;                             // belongs to a block, not to the embedding or
-                                                     // the head
+  bool of_block = false;                             // part of a block
 };
 
 // Returns the tensor with `elements` elements of the model's tensor `index`: complete rows (or
@@ -44,9 +43,9 @@ bool HasShortMoments(const Plan& plan, const OptimizerTensor& tensor);
 // values. In torchao, each moment also has a table of 256 FP32 values.
 Bytes MomentBytes(const Plan& plan, const OptimizerTensor& tensor);
 
-// Return the size of moments and master weights: of one tensor, or of complete parameters with
-// these indices. The second function supports every optimizer. A rank that shards parameters has at
-// least its fraction of the second result.
+// Return the size of the moments and master weights of one tensor, or of the complete parameters
+// with these indices. The overload for complete parameters supports every optimizer. A rank that
+// shards these parameters has at least its fraction of the size.
 Bytes OptimizerStateBytes(const Plan& plan, const OptimizerTensor& tensor);
 Bytes OptimizerStateBytes(const Plan& plan, const model::Model& model,
                           std::span<const int> parameters);

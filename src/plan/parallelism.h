@@ -41,7 +41,7 @@ struct Parallelism {
   std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
   bool splits_backward = false;  // the schedule separates input gradients from weight gradients
   std::int64_t virtual_stages = 1;
-  std::int64_t microbatch_group_size_per_vp_stage = 0;  // interleaved_1f1b; 0: another schedule
+  std::int64_t microbatch_group_size_per_vp_stage = 0;  // only interleaved_1f1b; otherwise 0
   std::vector<std::int64_t> stage_layers = {};
   friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };

@@ -92,9 +92,8 @@ class PartRules : public Rules {
     const std::int64_t rows = facts_.other_rows + *request_.sequence_length;
     if (micro_batch <= kMostTokens / rows && micro_batch * rows <= kMostTokenPairs / rows) return;
     Add("training.micro_batch_size", "plan.too-many-tokens",
-        fmt::format("a micro-batch of {} sequences x {} rows is too large (in addition to "
-                    "sequence_length, each sequence has {} rows from an encoder or from text "
-                    "conditioning)",
+        fmt::format("a micro-batch of {} sequences x {} rows is too large ({} rows per sequence "
+                    "come from an encoder or from text conditioning)",
                     micro_batch, rows, facts_.other_rows),
         "use a smaller micro_batch_size or sequence_length");
   }

@@ -8,7 +8,7 @@
 namespace stepcast::plan {
 
 // Returns whether torch.distributed.pipelining runs a stage's actions from a list
-// (_PipelineScheduleRuntime). False for GPipe and 1F1B, whose code supports one chunk per stage
+// (_PipelineScheduleRuntime). False for GPipe and 1F1B, which have one chunk per stage
 // (PipelineScheduleSingle).
 bool RunsListedActions(const Plan& plan);
 

@@ -42,8 +42,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// Returns the type in which kernels read parameters and write gradients: a 16-bit type if GEMMs are
-// in 8 or 4 bits, and FP32 if GEMMs are in TF32.
+// Returns the type in which kernels read parameters and write gradients. The type is BF16 if GEMMs
+// are in 8 or 4 bits, and FP32 if GEMMs are in TF32.
 constexpr DataType ComputeType(DataType precision) {
   if (precision == DataType::kTf32) return DataType::kFp32;
   return IsQuantized(precision) ? DataType::kBf16 : precision;
@@ -75,15 +75,14 @@ std::int64_t OptimizerBytesPerParameter(const Training& training);
 std::int64_t LeastOptimizerBytesPerParameter(const Training& training);
 
 // The persistent optimizer state as arrays of one type with one number per parameter: master
-// weights first, then moments. If these differ in type, 16-bit arrays of the same total size
-// represent them.
+// weights first, then moments. If the types differ, 16-bit arrays of the same total size represent
+// all states.
 struct OptimizerArrays {
   std::int64_t count = 0;
   DataType type = DataType::kFp32;
 };
 OptimizerArrays OptimizerArraysOf(const Training& training);
-// Returns whether all optimizer states have the type of the updated values. Execution requires
-// this.
+// Returns whether all optimizer states have the type of the updated values, as execution requires.
 bool HasStatesOfUpdatedType(const Training& training);
 
 // Returns whether the optimizer is Megatron-LM's precision-aware optimizer, which supports 16-bit

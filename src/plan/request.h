@@ -22,8 +22,7 @@ struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, Mixtu
   std::optional<bool> expandable_segments;
   std::optional<std::int64_t> cuda_device_max_connections;
   std::optional<Version> driver;
-  std::optional<std::int64_t> node_devices;  // GPUs of the cluster's smallest node; not set:
-                                             // unknown
+  std::optional<std::int64_t> node_devices;  // GPUs of the smallest node; not set: unknown
   std::optional<int> compute_capability;     // 90 for H100 GPUs; not set: unknown
 };
 
@@ -33,8 +32,7 @@ struct RequestedSchedule {
   std::string name;
   const parallel::NamedSchedule* named = nullptr;  // null: the schedule was read from a file
   std::int64_t virtual_stages = 1;                 // chunks per stage
-  bool splits_backward = false;                    // input and weight gradients have separate
-                                                   // passes
+  bool splits_backward = false;                    // input and weight gradients in separate passes
 };
 RequestedSchedule ScheduleOf(const Request& request);
 
@@ -57,8 +55,9 @@ struct ModelBlocks {
   // The number of expert groups of a mixture, and the number of groups that the router chooses for
   // a token (model::Experts). 0 if the router does not choose groups.
   std::int64_t expert_groups = 0, groups_per_token = 0;
-  // Features that not every attention kernel supports. `attention_sinks`: sinks. `narrow_values`: a
-  // head's values and keys differ in size. `attention_chunks`: chunks.
+  // Features that not every attention kernel supports. `attention_sinks`: each head has a sink.
+  // `narrow_values`: a head's values and keys differ in size. `attention_chunks`: tokens attend
+  // only within their chunk.
   bool attention_sinks = false, narrow_values = false, attention_chunks = false;
   bool distances = false;  // scores have an added trained number that depends on distance
 };

@@ -105,18 +105,18 @@ struct Setting {
   SettingUses uses;
   // Whether the setting has no effect on layer lists, whose times and activations are input.
   bool of_architectures = false;
-  // Returns whether the setting affects an architecture. Null: it affects all. `needed` is a text
-  // with the properties that an unaffected architecture lacks.
+  // Returns whether the setting affects an architecture. Null: the setting affects every
+  // architecture. `needed` is a text with the properties that an unaffected architecture lacks.
   bool (*had_by)(const model::Architecture& architecture) = nullptr;
   std::string_view needed = "";
   // The degree in `parallelism` that must exceed 1 for this setting to have an effect. Empty: no
   // such degree.
   std::string_view without = "";
   // Returns why the setting has no effect in a complete plan, as text after the key: "has no effect
-  // with framework reference". Empty: it has an effect. Null: it always has an effect in the
-  // frameworks that have it.
+  // with framework reference". Empty: the setting has an effect. Null: the setting has an effect in
+  // every plan of its frameworks.
   std::string_view (*idle)(const Plan& plan) = nullptr;
-  // Returns whether the resolved scenario contains the setting. Null: it does if the setting has an
+  // Returns whether the resolved scenario contains the setting. Null: yes, if the setting has an
   // effect.
   bool (*shown)(const Kept& kept) = nullptr;
   // The corresponding setting of other frameworks, in the same section. Empty: no such setting.

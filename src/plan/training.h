@@ -58,7 +58,7 @@ enum class Optimizer : std::uint8_t {
   // Stern 2018, arXiv 1804.04235), as transformers computes them.
   kAdafactor,
   // Muon: an orthogonalized momentum updates the matrices of blocks (Jordan 2024; Liu et al. 2025,
-  // arXiv 2502.16982). AdamW updates everything else.
+  // arXiv 2502.16982). AdamW updates all other parameters.
   kMuon,
 };
 // Returns whether every parameter has the same number of moments, of one type. For other
@@ -138,8 +138,7 @@ struct Training {
   model::RecomputedModules recompute_modules{};  // modules for selective recomputation
   model::Share checkpointed_blocks{};      // the blocks that activation_checkpointing applies to
   std::int64_t blocks_per_checkpoint = 1;  // blocks under one checkpoint
-  bool activation_offload = false;         // activations of blocks are stored in host memory until
-                                           // backward
+  bool activation_offload = false;         // offload activations of blocks until backward
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
   model::Loss loss = model::Loss::kEager;
@@ -160,10 +159,11 @@ struct Training {
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
   bool tp_only_amax_red = false;                      // megatron: lowering/passes.h
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
-  std::int64_t make_vocab_size_divisible_by = 128;    // megatron: multiple for a rank's vocabulary
-  model::Lora lora{};                                 // adapters, if its rank is not 0
+  std::int64_t make_vocab_size_divisible_by = 128;    // megatron: divisor of a rank's vocabulary
+  model::Lora lora{};                                 // adapters; rank 0: no adapters
   // Whether torch.autocast is used: kernels compute in fewer bits than parameters have, and the
-  // framework does not cast parameters (ddp; fsdp1 if mixed_precision is autocast). Derived.
+  // framework does not cast parameters (ddp; fsdp1 if mixed_precision is autocast). Not a setting:
+  // derived from other settings.
   bool autocast = false;
   // The largest norm of all gradients together. If the norm is larger, gradients are scaled down
   // before the optimizer step. Not set: no clipping.

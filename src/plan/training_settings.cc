@@ -69,7 +69,8 @@ std::string_view WhyNoHostWaits(const Plan& plan) {
     return "has no effect with framework reference, which does not model the host";
   }
   return waits != HostWaits::kPhase && WaitsAnyway(plan)
-             ? "has no effect with framework deepspeed at stage 3, because the host always waits"
+             ? "has no effect with framework deepspeed at stage 3, because the host waits for the "
+               "device in each step"
              : "";
 }
 // Pipeline stages end their steps at different times.

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-// Settings and values of earlier releases. A file with such a setting or value is an error with a
-// hint.
+// Settings and values of earlier releases. If a file contains a withdrawn setting or value, an
+// error gives a hint.
 namespace stepcast::plan {
 
 struct Withdrawn {

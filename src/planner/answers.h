@@ -33,7 +33,7 @@ struct EvaluationList {
   // Receives an item's result: once per item, in any order, never from two threads at once. Returns
   // false to stop.
   std::function<bool(std::int64_t index, const std::string& result)> done;
-  // Receives the number of results from the store, after `done` has received them. May be empty.
+  // Receives the number of stored results, after `done` has received these results. May be empty.
   std::function<void(std::int64_t known)> begun;
 };
 
@@ -50,23 +50,23 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // The pool must run the result of WorkOf(problem). `store` may be null; it has forecasts, and
-  // bounds from programs, under `key`. These results may depend only on `key` and the store's
-  // facts. All arguments must outlive the object. An error of any function is a sentence: the store
-  // cannot be written, or ranks cannot be reached.
+  // The pool must run the result of WorkOf(problem). `store` may be null. Otherwise, it has
+  // forecasts, and bounds from programs, under `key`. These results may depend only on `key` and
+  // the store's facts. All arguments must outlive the object. An error of any function is a
+  // sentence: the store cannot be written, or ranks cannot be reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 
   std::int64_t plans() const { return problem_.plans; }
   const SearchProblem& problem() const { return problem_; }
-  // Returns whether work was stopped early (base/stop.h). If so, only results that Screen passed to
-  // `done` may be used.
+  // Returns whether work was stopped early (base/stop.h). After an early stop, only results that
+  // Screen passed to `done` may be used.
   bool stopped() const { return stopped_; }
   // Screens all families. Calls `done` once for each family, with its index, in any order, never
   // from two threads at once. If `done` returns false, the remaining families are not screened.
   tl::expected<void, std::string> Screen(
       const std::function<bool(std::int64_t family, Screened)>& done);
-  // Screens all plans of each of these families.
+  // Screens all plans of these families.
   tl::expected<std::vector<std::vector<Screened>>, std::string> ScreenMembers(
       const std::vector<std::int64_t>& families);
   // Returns the sharper bounds of plans, in the order of `plans`.

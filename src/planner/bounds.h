@@ -22,14 +22,14 @@
 namespace stepcast::planner {
 
 // Lower bounds of a plan's step time and memory, which are much cheaper than a forecast.
-// docs/planning.md proves them from the simulator's rules. Tests compare them with the simulator
-// over random plans of every framework.
+// docs/planning.md proves the bounds from the simulator's rules. Tests compare the bounds with the
+// simulator over random plans of every framework.
 
 // Bounds for a pipeline, from the work of its chunks and the order in which stages run passes.
 
 // Returns a lower bound of the step time: the time of the stage with the first chunk. All other
-// stages receive micro-batches from this stage, and its last backward waits for their last
-// backward. Messages, collectives, hosts and contention only add time.
+// stages receive micro-batches from this stage. The last backward of this stage waits for the last
+// backward of all other stages. Messages, collectives, hosts and contention only add time.
 Time PipelineStepTime(const parallel::PipelineSchedule& schedule,
                       std::span<const ChunkWork> chunks);
 
@@ -40,14 +40,14 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
 
 struct Bound {
   Time step_time{};  // lower bound of the forecast's step time
-  // A lower bound of the mean time of forward and backward kernels per device. Set only by First.
+  // A lower bound of the mean time per device in forward and backward kernels. Set only by First.
   Time computing{};
   double joules = 0;           // lower bound of Outcome::joules; set by SearchProblem
   Bytes memory{};              // lower bound of the forecast's peak
   Bytes needed{};              // lower bound of the forecast's reserved memory plus its memory
                                // outside the allocator
   bool fits = true;            // false: the plan certainly does not fit
-  bool fits_host = true;       // the same for host memory
+  bool fits_host = true;       // false: the plan certainly does not fit in host memory
   double fit_probability = 1;  // upper bound of the forecast's probability
   // A lower bound of the memory that the plan needs beyond the capacity. Negative: free memory.
   Bytes over{};
@@ -61,13 +61,13 @@ class Bounds {
   Bounds(Bounds&&) noexcept;
   Bounds& operator=(Bounds&&) noexcept;
 
-  // Returns the first bound of a plan (docs/planning.md), in microseconds, because plans share most
-  // data. Layers are computed once per shape of a micro-batch. The bound depends only on these
+  // Computes the first bound of a plan (docs/planning.md) within microseconds, because plans share
+  // most data. Layers are computed once per shape of a micro-batch. The bound depends only on these
   // data-parallel settings: framework, ZeRO stage, ranks that share states, and offload. Errors:
   // the errors of cost::Price for kernels and tensor-parallel collectives.
   //   time: the maximum over all stages of the time of all passes of the stage's micro-batches,
   //     plus the passes before the first micro-batch arrives and after the last one leaves. A pass
-  //     takes the time of its uncontended kernels and of the collectives for which they wait.
+  //     takes the time of its uncontended kernels and of the collectives for which kernels wait.
   //   memory: states that are never released, plus the activations that are alive at once, or full
   //     gradients if the stage keeps them.
   Result<Bound> First(const scenario::Scenario& scenario);
@@ -88,7 +88,7 @@ class Bounds {
     Bound bound;
     // A 128-bit digest of all data that affects the program's simulation: operations by stream,
     // duration and demand, buffers and events in order. Programs with equal digests have equal
-    // results. Empty if not requested, or if cluster.network is not analytic.
+    // results. The digest is empty if it is not requested, or if cluster.network is not analytic.
     std::string digest;
   };
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
@@ -103,8 +103,8 @@ class Bounds {
   struct Passes {
     Time forward, backward;
   };
-  // Returns the passes of all chunks, in layer order. Empty if backward has two parts or if two
-  // passes alternate. Errors: the errors of First.
+  // Returns the passes of all chunks, in layer order. The result is empty if backward has two parts
+  // or if two passes alternate. Errors: the errors of First.
   Result<std::vector<Passes>> PassesOf(const scenario::Scenario& scenario);
   cost::PriceCache& prices();
 
@@ -122,8 +122,8 @@ struct Repeated {
   std::int64_t more = 0;
 };
 
-// Returns, for each instruction of the step, the index of the event record for which it waits, if
-// the record is in the same step. Otherwise kNoSource.
+// Returns, for each instruction of the step, the index of the event record for which the
+// instruction waits. kNoSource: the same step has no such record.
 inline constexpr std::size_t kNoSource = static_cast<std::size_t>(-1);
 std::vector<std::size_t> SourcesOfWaits(const program::Program& program);
 
@@ -132,14 +132,14 @@ struct ShortProgram {
   Repeated repeated;
 };
 
-// Returns the programs of lowering::Lower for the scenario, with fewer micro-batches if those in
-// the middle of a step repeat. Repetitions must have equal instructions and table entries, except
-// events, uses, labels and micro-batch numbers, and their waits must refer to corresponding
-// records. If they do not, or if the step is short, returns the full program.
+// Returns the programs of lowering::Lower for the scenario, with fewer micro-batches if the middle
+// of a step repeats. Repetitions must have equal instructions and table entries, except events,
+// uses, labels and micro-batch numbers. Their waits must refer to corresponding records. If
+// repetitions differ, or if the step is short, returns the full program.
 ShortProgram LowerShort(const scenario::Scenario& scenario);
 
 // Bounds of a step program's simulation, computed in one pass over its instructions. A repeated
-// part is processed until two iterations are equal; the last one represents all further iterations.
+// part is processed until two iterations are equal; the last iteration represents the rest.
 
 // Returns a lower bound of the step time, in which every operation has its uncontended duration.
 // The bound is valid because a longer operation never makes another operation start earlier.
@@ -156,9 +156,9 @@ Time TimeBetweenSteps(const program::Program& program, const cost::Prices& price
 
 // Returns a lower bound of the compute stream's time with the least possible contention. An
 // operation that needs a full resource (its share is 1) is slowed by concurrent operations on the
-// resource, such as communication. Operations of other streams and of communicators cause no
-// slowdown only while the compute stream is idle or runs other operations, and this time is
-// limited.
+// resource, such as communication. Operations of other streams and of communicators cause this
+// slowdown, except while the compute stream is idle or runs other operations. The time without
+// slowdown is limited.
 Time ContendedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});
 

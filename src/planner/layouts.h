@@ -34,8 +34,8 @@ struct Layout {
   std::int64_t pipeline = 1;
   std::string schedule{};  // empty: the default schedule, or no pipeline
   std::int64_t virtual_stages = 1;
-  // Whether embedding, and head with loss, are counted as blocks when layers are divided into equal
-  // parts.
+  // Whether the embedding, and the head with the loss, each count as a block when layers are
+  // divided into equal parts.
   bool counts_embedding = false, counts_loss = false;
   std::int64_t context = 1;
   model::ContextMethod context_method = model::ContextMethod::kRing;
@@ -121,7 +121,7 @@ class LayoutRules {
   const LayoutQuestion question_;
   const Layout own_;
   plan::Request base_;
-  plan::Facts facts_;     // facts with the number of devices of the question
+  plan::Facts facts_;     // facts with the requested number of devices
   plan::Facts anywhere_;  // facts with any number of devices
   bool has_experts_ = false;
 };

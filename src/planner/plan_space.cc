@@ -94,16 +94,17 @@ Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
         Diagnostics{{"planner.space", {"--vary", 0, 0}, std::move(message), std::move(hint)}});
   };
   if (families > static_cast<double>(kMostFamilies)) {
-    return refuse(fmt::format("the space has {1:.0f} combinations of layout and training settings, "
-                              "but a search can have at most {0}",
-                              kMostFamilies, families),
-                  "reduce the space: limit the axes with --only data,tensor,pipeline, the "
-                  "frameworks with --framework, or a setting with --fix KEY");
+    return refuse(
+        fmt::format("the search space has {1:.0f} combinations of layout and training settings, "
+                    "but a search can have at most {0}",
+                    kMostFamilies, families),
+        "reduce the space: limit the axes with --only data,tensor,pipeline, the "
+        "frameworks with --framework, or a setting with --fix KEY");
   }
   if (space.size_ == 0) {
-    return refuse("the space has no plans",
-                  "no framework in the search supports this zero_stage; give --framework a "
-                  "framework that supports the stage");
+    return refuse(
+        "the search space has no plans, because no searched framework supports this zero_stage",
+        "give --framework a framework that supports the stage");
   }
   space.parts_ = std::move(built.parts);
   space.given_ = std::move(built.given);

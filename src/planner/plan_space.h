@@ -24,7 +24,7 @@ struct SpaceOptions {
   std::vector<plan::Framework> frameworks;  // empty: the scenario's framework
   bool nodes = false;                       // also include plans on fewer nodes and on a part of
                                             // one node
-  // The kinds of parallelism that may vary. `vary` and `fix` override them.
+  // The kinds of parallelism that may vary. `vary` and `fix` override these kinds.
   std::vector<ParallelKind> kinds{std::begin(kParallelKinds), std::end(kParallelKinds)};
   std::vector<SweepAxis> vary;   // replace the values of a key, or add a key
   std::vector<std::string> fix;  // keys whose values in the scenario are not varied
@@ -56,16 +56,16 @@ struct LayoutsGiven {
 
 // The choices that several parts of the space share.
 struct PlanChoices {
-  // Settings of all plans of this part of the space. `first` specifies the batch and the number of
-  // GPUs, and removes unsupported types. `then` sets framework and ZeRO stage, after the layout.
+  // Settings that all plans of this part share. `first` specifies the batch and the number of GPUs,
+  // and removes unsupported types. `then` sets framework and ZeRO stage, after the layout.
   std::vector<std::pair<std::string, std::string>> first, then;
   std::vector<SweepAxis> axes;
-  // The number of outer axes, which change the kernels or states of a rank. The other, inner axes
-  // are settings of data parallelism and the size of micro-batch groups, and change neither.
+  // The number of outer axes, which change a rank's kernels or states. All other axes are inner
+  // axes: data-parallel settings and the size of micro-batch groups.
   std::size_t outer = 0;
   std::vector<std::string> absent;  // keys that are not written if they have their default
   // Settings of the scenario that apply only to some values of an axis; plans with other values
-  // omit them.
+  // omit these settings.
   std::vector<Belonging> belongings;
   // The data-parallel degree that uses all GPUs. Plans with a lower degree set cluster.devices.
   // Zero if the degree does not vary, or if the part sets the number of GPUs.
@@ -96,7 +96,7 @@ class PlanSpace {
  public:
   static constexpr std::int64_t kMostFamilies = 2'000'000;
 
-  // Builds the space around a scenario. All plans have its global batch, unless
+  // Builds the space around a scenario. All plans have the scenario's global batch, unless
   // training.gradient_accumulation varies. Errors:
   //   planner.fix: no such axis
   //   planner.vary: a key occurs twice, cannot vary, or is not supported by any framework

@@ -239,9 +239,9 @@ class Builder {
       const auto has = [&](Framework framework) { return IsFor(framework, axis.key); };
       const std::string option = fmt::format("--vary {}", axis.key);
       CheckSomeHave(frameworks, has, option, fmt::format("this setting: {}", Quoted(axis.key)));
-      NoteWhoLacks(
-          frameworks, has, option,
-          "{}: {} {} not support this setting, so the search includes {} plans without it");
+      NoteWhoLacks(frameworks, has, option,
+                   "{}: {} {} not support this setting, so the search includes {} plans without "
+                   "the setting");
     }
     CheckStages(frameworks);
   }
@@ -633,7 +633,7 @@ class Builder {
     for (const auto& [key, frameworks] : without_setting_) {
       const bool one = frameworks.size() == 1;
       notes_.push_back(fmt::format(
-          "{} {} not support {}, so the search includes {} plans without it",
+          "{} {} not support {}, so the search includes {} plans without this setting",
           fmt::join(frameworks, ", "), one ? "does" : "do", key, one ? "its" : "their"));
     }
   }

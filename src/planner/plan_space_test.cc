@@ -363,9 +363,10 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
 
   options_.vary = {{"training.micro_batch_size", {}}};
   for (int i = 1; i <= 300'000; ++i) options_.vary[0].values.push_back(fmt::format("{}", i));
-  EXPECT_EQ(Space().error()[0].message,
-            "the space has 2400000 combinations of layout and training settings, but a search can "
-            "have at most 2000000");
+  EXPECT_EQ(
+      Space().error()[0].message,
+      "the search space has 2400000 combinations of layout and training settings, but a search can "
+      "have at most 2000000");
 }
 
 // FSDP's types: other frameworks take those that they support, and plans state the difference.
@@ -400,7 +401,7 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(),
               ElementsAre("--vary data_parallel.prefetch: ddp does not support this setting, so "
-                          "the search includes its plans without it"));
+                          "the search includes its plans without the setting"));
 
   options_.frameworks = {plan::Framework::kDdp, plan::Framework::kMegatron};
   space = Space();
@@ -483,7 +484,7 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(),
               ElementsAre("fsdp2 does not support training.blocks_per_checkpoint, so "
-                          "the search includes its plans without it"));
+                          "the search includes its plans without this setting"));
   EXPECT_TRUE(load(*space, 0).has_value());
 }
 

@@ -30,7 +30,7 @@ struct PlanState {
   Bound bound;          // the tightest bound computed
 };
 
-// The states of all plans. Plans of a family share one state until they are split.
+// The states of all plans. Plans of a family share one state until the family is split.
 class PlanStates {
  public:
   struct Family {

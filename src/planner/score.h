@@ -54,13 +54,13 @@ struct Point {
   std::int64_t plan = 0;
 };
 
-// Returns whether `a` is at least as good as `b` in every respect and better in one or, if they are
-// equal, has the lower plan index. If `b` is a bound, `a` then dominates every plan with that
-// bound.
+// Returns whether `a` is at least as good as `b` in every respect, and better in at least one. If
+// `a` and `b` are equal, the lower plan index is better. If `b` is a bound, `a` then dominates
+// every plan with that bound.
 bool Dominates(const Point& a, const Point& b);
 // Returns whether a point of the front dominates `point`.
 bool IsDominated(const Point& point, const std::vector<Point>& front);
-// Adds the point to the front unless the front dominates it. Removes the points that it dominates.
+// Adds `point` unless the front dominates `point`. Removes the points that `point` dominates.
 void AddToFront(const Point& point, std::vector<Point>& front);
 
 // Returns whether a plan fits with the required headroom and, for a what-if, the additional memory.

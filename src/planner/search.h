@@ -23,7 +23,7 @@ namespace stepcast::planner {
 enum class Target : std::uint8_t {
   kStepTime,    // the shortest step; per token if plans have different numbers of tokens
   kThroughput,  // the most tokens per second and GPU
-  kGpus,        // the fewest GPUs; for equal numbers, as kStepTime
+  kGpus,        // the fewest GPUs; among equals, the shortest step
   kCost,        // the lowest cost per token
   kMemory,      // the lowest peak memory
   kDays,        // the shortest training, including time lost to failures
@@ -63,17 +63,17 @@ struct SearchOptions {
   // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first is ranked.
   // Null: each plan is ranked.
   std::function<std::string(std::int64_t plan)> kind{};
-  // Returns a plan's group, below `groups`, which is the same for all plans of a family. The search
-  // begins with the best plan of each group.
+  // Returns a plan's group, from 0 to `groups` - 1. All plans of a family have the same group. The
+  // search begins with the best plan of each group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
-  // The scenario's own plan, or -1. The search evaluates it first, so that the answer is never
-  // worse. `own_outcome` is its forecast, if known; the plan is then ranked even if the search is
-  // stopped.
+  // The scenario's own plan, or -1. The search evaluates this plan first, so that the answer is
+  // never worse than this plan. `own_outcome` is this plan's forecast, if known; the plan is then
+  // ranked even if the search is stopped.
   std::int64_t own = -1;
   std::optional<Outcome> own_outcome{};
-  // Returns whether the search includes a plan, equally for all plans of a family. Null: it
-  // includes all.
+  // Returns whether the search includes a plan, equally for all plans of a family. Null: the search
+  // includes all plans.
   std::function<bool(std::int64_t plan)> among{};
   // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
@@ -125,14 +125,14 @@ struct SearchResult {
   // order.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
   // The Pareto front of step time (per token), memory and GPUs, ordered by GPUs, then by step time.
-  // If plans are equal, it has only the first. If the best plan is safe, all plans of the front are
-  // safe. Empty if not requested or not proved.
+  // The front has only the first of equal plans. If the best plan is safe, all plans of the front
+  // are safe. The front is empty if it is not requested or not proved.
   std::vector<std::int64_t> pareto;
   // If no plan both fits and meets the deadline: the plans that come closest.
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
-  // False: the search ended before the ranking was proved. `open` plans may then be better than the
-  // best plan, by at most the fraction 1 - `least` of its time (per token) or of the goal's value.
+  // False: the search ended before the ranking was proved. `open` plans may then be better by at
+  // most the fraction 1 - `least` of the best plan's time (per token) or goal value.
   bool proved = true;
   std::int64_t open = 0;
   double least = 1;
@@ -159,7 +159,7 @@ inline constexpr int kMostRanked = 64;
 bool Tied(const Outcome& plan, const Outcome& other);
 
 // Searches the plans of `answers`. The result does not depend on the number of threads and ranks.
-// `known` is the result of an earlier search of the same plans, possibly for another goal, or null.
+// `known` is null or the result of an earlier search of the same plans, possibly for another goal.
 // Errors: the errors of Answers.
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
@@ -176,7 +176,7 @@ std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal
                                     const std::function<std::string(std::int64_t)>& kind);
 
 // A plan is safe if its probability of fitting is at least kSafeFit and its allocator does not
-// flush its cache. Unsafe plans are ranked last: among thousands of plans, the memory of those that
+// flush its cache. Unsafe plans are ranked last: among thousands of plans, the memory of plans that
 // just fit is probably underestimated.
 inline constexpr double kSafeFit = 0.9;
 inline bool IsSafe(const Bound& bound) { return bound.fit_probability >= kSafeFit; }

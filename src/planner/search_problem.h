@@ -20,8 +20,8 @@ struct PlanFacts {
   std::int64_t gpus = 0;    // 0: not determined yet
   std::int64_t tokens = 0;  // per step
   Bytes capacity;           // per device
-  // The number of passes of micro-batches through the pipeline's stages, to which the time of a
-  // forecast is roughly proportional.
+  // The number of micro-batch passes through all pipeline stages. The time to compute a forecast is
+  // roughly proportional to this number.
   std::int64_t passes = 1;
   double idle_watts = 0;  // power of one GPU while it does not compute
 };
@@ -96,14 +96,14 @@ struct PlanSource {
   std::function<bool(std::int64_t)> has_twin;
   // Returns PlanSpace::KindOf. Null: plans do not share forecasts.
   std::function<std::string(std::int64_t)> kind{};
-  // Whether forecasts include the energy; they then take longer.
+  // Whether forecasts include the energy, which takes more time to compute.
   bool energy = false;
   // If plan 0 is the scenario's own plan: returns whether another plan equals it.
   std::function<bool(const scenario::Scenario&)> same_as_own{};
 };
 
 PlanFacts FactsOf(const scenario::Scenario& scenario);
-// Converts a forecast. Outcome::joules is zero if the forecast has no time breakdown.
+// Converts a forecast to an Outcome. Outcome::joules is zero if the forecast has no time breakdown.
 Outcome OutcomeOf(const scenario::Scenario& scenario, const forecast::Forecast& forecast);
 
 // Returns the problem of searching these plans. `source` must outlive the problem.

@@ -17,15 +17,15 @@
 
 namespace stepcast::planner {
 
-// The settings in the scenario, which a search changes only if it varies them.
+// The settings in the scenario, which a search changes only if the settings vary.
 
 // Returns the value of a key as written in the scenario. No value if the scenario does not contain
 // the key.
 using WrittenValueOf = std::function<std::optional<std::string>(const std::string& key)>;
 
 // Returns the scenario's keys that define how the job runs, in table order, without keys that
-// define the job (plan::Setting::of_task). Unless `idle`, also without keys that have no effect on
-// the model.
+// define the job (plan::Setting::of_task). Unless `idle` is set, also omits keys that have no
+// effect on the model.
 std::vector<std::string> GivenSettings(const scenario::Scenario& scenario,
                                        const WrittenValueOf& value_of, bool idle = false);
 
@@ -45,8 +45,8 @@ std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
                                     const WrittenValueOf& value_of);
 
 // The search space as a table of varying settings, with their values and the plans to which they
-// apply. It defines the space (plan_space_builder.h) and the line with the tried values in the
-// answer. The table in docs/planning.md describes each row.
+// apply. The table defines the space (plan_space_builder.h) and the answer's line with the tried
+// values. The table in docs/planning.md describes each row.
 
 // The input of SearchRow::values: the plans of one framework at one ZeRO stage.
 struct SearchPoint {

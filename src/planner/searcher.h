@@ -31,7 +31,7 @@ inline constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
 
-// The aim of a search. kGoal: plans that meet the goal. kNearest: the plans nearest to it, if
+// The aim of a search. kGoal: plans that meet the goal. kNearest: the plans nearest to the goal, if
 // nothing fits.
 enum class Want : std::uint8_t { kGoal, kNearest };
 
@@ -120,8 +120,7 @@ class Searcher {
     return outcome == by_program_.end() ? nullptr : &outcome->second;
   }
 
-  // The results of the next stage of evaluation for the plans of a round: sharper bounds, then
-  // forecasts.
+  // The results of the next evaluation stage for a round's plans: sharper bounds, then forecasts.
   struct Stage {
     std::vector<Screened> sharper;
     std::vector<Outcome> outcomes;
@@ -147,14 +146,14 @@ class Searcher {
   // The best plans among those simulated so far.
   struct Ranking {
     std::vector<std::int64_t> best;
-    // The score that another plan must beat to change the ranking. Null: any plan changes it,
-    // because fewer plans are ranked than requested.
+    // The score that another plan must beat to change the ranking. Null: any plan changes the
+    // ranking, because fewer plans are ranked than requested.
     const Score* last = nullptr;
   };
   Ranking Rank() const;
 
-  // Returns the first plan in `best` that ties with `plan` and has its kind, or -1. `plan` must be
-  // ranked after all plans in `best`.
+  // Returns the first plan in `best` that ties with `plan` and has the same kind, or -1. `plan`
+  // must be ranked after all plans in `best`.
   std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const;
 
   std::map<std::int64_t, std::vector<std::int64_t>> TiesOf(
@@ -200,7 +199,7 @@ class Searcher {
   // otherwise only in the most promising group.
   Finding FindGoodOnes();
 
-  // Finds some plan whose forecast fits: first among plans with fast forecasts, then among all.
+  // Finds a plan whose forecast fits: first among plans with fast forecasts, then among all plans.
   Finding FindFirst();
 
   // Tries the most promising plans with at most `most_passes` passes. Plans need more memory than
@@ -213,27 +212,27 @@ class Searcher {
   Finding FindFirstOfGroups();
 
   // Forecasts the first `most` plans of the queue that may fit and have at most `most_passes`
-  // passes. Returns false if the queue has no plan of this kind, or if the search was stopped.
+  // passes. Returns false if the queue has no such plan, or if the search was stopped.
   tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
 
   // Searches group by group. The estimate of a plan's forecast is its bound times the smallest
   // ratio of forecast to bound in its group so far. The plan with the best estimate is evaluated
-  // next. Plans of one kind have similar step times, so they are evaluated one after another. Ends
-  // after `rounds` rounds, or when no bound is better than the best plan.
+  // next. Plans of one kind are evaluated one after another, because they have similar step times.
+  // Ends after `rounds` rounds, or when no bound is better than the best plan.
   Finding FindBestOfKinds(int rounds);
 
-  // Returns the group whose next plan has the best estimate, without the groups in `but`. Returns
-  // queues.size() if no other group can have a better plan than the best.
+  // Returns the group whose next plan has the best estimate, except the groups in `but`. Returns
+  // queues.size() if no other group can have a better plan than the best plan so far.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
-  // Evaluates the other plans of the family of plan `of`, in the order of their bounds, for at most
+  // Evaluates all other plans in the family of plan `of`, in the order of their bounds, for at most
   // `rounds` rounds.
   Finding FindBestOfFamily(std::int64_t of, int rounds);
 
   // Returns the score that orders plans within a group. Plans whose bounds leave less than the
-  // fraction `room` of the device's memory free come last, because they often do not fit. Zero: the
-  // order of the bounds.
+  // fraction `room` of the device's memory free come last, because they often do not fit. If `room`
+  // is zero, plans are in the order of their bounds.
   Score InGroup(std::int64_t plan, double room) const;
 
   // Returns the pending plans of each group, indexed by group.
@@ -248,7 +247,7 @@ class Searcher {
 
   // Tries to find an acceptable plan in each of the `groups` most promising groups with a few
   // evaluations. First, it tries plans whose bounds leave a tenth of the device's memory free, then
-  // plans whose bounds leave more free.
+  // plans whose bounds leave more memory free.
   Finding FindSomeOfGroups(std::size_t groups);
 
   // Finds the best plan of each group, up to the reported precision. Groups that are clearly worse
@@ -267,7 +266,7 @@ class Searcher {
   // best bound, for the answer.
   Finding FindRisky();
 
-  // After an early stop: sets the number of open plans, and the fraction by which they may be
+  // After an early stop: sets the number of open plans, and the fraction by which open plans may be
   // better than the best plan.
   void SayWhatIsOpen();
 
@@ -275,7 +274,7 @@ class Searcher {
   // them, kDominated if another plan does.
   void NameTheRest();
 
-  // Finds the plans nearest to the goal. Used if nothing fits, or if nothing that fits is fast
+  // Finds the plans nearest to the goal. Used if no plan fits, or if no plan that fits is fast
   // enough. Plans that fit are nearer than plans that do not fit.
   Finding FindNearest();
 

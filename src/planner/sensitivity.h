@@ -30,7 +30,7 @@ struct Sensitivity {
   // Forecasts of the best plan's step with 10 % more of one resource. The bottleneck, which has the
   // largest effect, comes first. Resources without effect are omitted.
   std::vector<forecast::WhatIf> faster;
-  // The plan that would be best if devices had 10 % more memory. Not set if it is the same plan.
+  // The best plan if devices had 10 % more memory. Not set if the best plan stays the same.
   std::optional<std::int64_t> with_more_memory;
   Outcome more_memory_outcome;
   std::vector<NeighbouringSetting> neighbours;  // in the order of the settings

@@ -30,8 +30,8 @@ struct LayerFigures {
   bool continues_checkpoint = false;
 };
 
-// Returns the figures of each element of `works`. `works` is the result of model::BuildWork for the
-// scenario. Errors: the errors of cost::Price.
+// Returns the time and memory of each element of `works`. `works` is the result of model::BuildWork
+// for the scenario. Errors: the errors of cost::Price.
 Result<std::vector<LayerFigures>> LayerFiguresOf(const scenario::Scenario& scenario,
                                                  const std::vector<model::LayerWork>& works,
                                                  cost::PriceCache& prices);

@@ -44,8 +44,8 @@ struct SweepRow {
   Bytes capacity;  // per device
   // Settings that the combination needs in addition to its values, such as cluster.devices.
   Settings added{};
-  // The bytes by which reserved and outside memory exceed the device's memory, or offloaded states
-  // exceed the node's.
+  // The bytes by which reserved and outside memory exceed the device's memory, or by which
+  // offloaded states exceed the node's memory.
   Bytes over;
 
   forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;

@@ -178,13 +178,12 @@ class Range {
   std::optional<RangeFault> ReadAmounts() {
     const auto from = ReadAmount(first_), to = ReadAmount(last_), by = ReadAmount(step_);
     if (!from || !to || !by) {
-      return Bad(
-          fmt::format("this part of the range is neither a number nor a size, time or bandwidth "
-                      "with its unit: {}",
-                      Quoted(!from ? first_
-                             : !to ? last_
-                                   : step_)),
-          kForms);
+      return Bad(fmt::format("this part of the range is neither a number nor a size, time or "
+                             "bandwidth with a unit: {}",
+                             Quoted(!from ? first_
+                                    : !to ? last_
+                                          : step_)),
+                 kForms);
     }
     from_ = *from;
     to_ = *to;
@@ -218,8 +217,8 @@ class Range {
     }
     if (multiplies_ && from_.count == 0) {
       return Bad(
-          "a range that multiplies cannot begin at zero",
-          fmt::format("begin above zero, and write zero as a separate value: '{},...'", first_));
+          "a range with a factor cannot start at zero",
+          fmt::format("start above zero, and write zero as a separate value: '{},...'", first_));
     }
     if (!multiplies_ && (to_.count - from_.count) / by_.count >= SweepGrid::kMostRows) {
       return Fault(

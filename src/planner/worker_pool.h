@@ -21,8 +21,8 @@ struct WorkList {
   std::int64_t count = 0;
   std::function<std::string(std::int64_t index)> item;  // called from several threads at once
   // Receives a finished item's result. Called once per item, in any order, never from two threads
-  // at once. If it returns false, the run ends: no further item is started, and results in flight
-  // may be dropped.
+  // at once. If the function returns false, the run ends: no further item is started, and results
+  // in flight may be dropped.
   std::function<bool(std::int64_t index, std::string result)> done;
 };
 
@@ -39,8 +39,8 @@ std::unique_ptr<WorkerPool> MakeThreadPool(Work work, int threads);
 
 // Returns a pool on the threads of all ranks. Call this function on rank 0, which also runs items.
 // Rank 0 sends small batches of items to the ranks that request them, and receives the results. The
-// destructor makes RunWorker return on the other ranks. `mailbox` must outlive the pool, which must
-// be its only user.
+// destructor makes RunWorker return on the other ranks. `mailbox` must outlive the pool, and only
+// the pool may use `mailbox`.
 std::unique_ptr<WorkerPool> MakeMpiPool(messaging::Mailbox& mailbox, Work work, int threads);
 // Runs items on a rank other than 0: receives items and sends results until the pool on rank 0 is
 // destroyed.

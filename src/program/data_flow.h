@@ -77,9 +77,10 @@ struct Elements {
 enum class EffectKind : std::uint8_t {
   // Computes target = contribution x scale or, if `add`, target += contribution x scale. The
   // contribution is this rank's part of the gradient of the model elements [first_element,
-  // first_element + elements). The kernel computes it from the parameters in `source` and from the
-  // micro-batch's data. The data depends on rank, step and micro-batch or, if `states` is set, on
-  // its 32 bits (kMix). The scale divides a micro-batch's loss by the number of micro-batches.
+  // first_element + elements). The kernel computes the contribution from the parameters in `source`
+  // and from the micro-batch's data. The data depends on rank, step and micro-batch. If `states` is
+  // set, the data depends instead on the 32 bits in `states` (kMix). The scale divides a
+  // micro-batch's loss by the number of micro-batches.
   kGradient,
   // Computes target = source x scale or, if `add`, target += source x scale, converted to the
   // target's type. The effect copies blocks. Block b covers elements [b x block, min((b + 1) x
@@ -92,15 +93,15 @@ enum class EffectKind : std::uint8_t {
   // the arrays may instead be FP32, and the first array is then the master copy.
   kUpdate,
   // Computes the scaled sum of the squares of `elements` elements of the source; zero if there are
-  // no elements. The target is one FP32 number: it is set to the sum or, if `add`, increased by the
-  // sum.
+  // no elements. The target is one FP32 number: the number is set to the sum or, if `add`,
+  // increased by the sum.
   kSquares,
   // Multiplies the target by the factor that reduces a norm to at most `scale`. The source is one
   // FP32 number: the square of the norm.
   kClip,
-  // Sets the target, a check word of 32 bits that is stored as one FP32 number, to a hash of the
-  // check words in `source` and `states` and of first_element. Without a source, the hash is of
-  // step, micro-batch and batch_part (the part of the batch on which the rank trains). A
+  // Sets the target to a hash of three values: the check words in `source` and in `states`, and
+  // first_element. A check word has 32 bits and is stored as one FP32 number. Without a source, the
+  // hash is of step, micro-batch and batch_part (the part of the batch on which the rank trains). A
   // micro-batch's check word is sent from stage to stage and through collectives.
   kMix,
   // A collective over the instruction's communicator. Sizes are counted as in NCCL; `elements` is
@@ -110,10 +111,10 @@ enum class EffectKind : std::uint8_t {
   //   all-gather: reads elements / ranks, writes elements
   //   broadcast: reads elements in the source of the collective's root, writes elements
   //   all-to-all: reads elements / ranks x (ranks - 1) and writes as many, part by part
-  //     (AllToAllReceiver); the rank's own part, the last of the source, stays
+  //     (AllToAllReceiver); the rank's own part, the last part of the source, is not sent
   // NCCL's rules apply to in-place collectives. All-reduce and broadcast are in place if source and
   // target are equal. Reduce-scatter is in place if the target is the rank's own part of the full
-  // data. All-gather is in place if the source is this part.
+  // data. All-gather is in place if the source is the rank's own part.
   //
   // Data is sent and summed in the collective's data type. If source or target have another type,
   // their values are converted in memory that the backend allocates. Only `framework: reference`,

@@ -28,7 +28,7 @@ struct OperationId {
 };
 
 // The record for which a kWaitEvent or kHostWaitEvent of the step waits: the latest record of the
-// event in host order. It may differ between the first step and later steps.
+// event in host order. The target may differ between the first step and later steps.
 struct WaitTarget {
   Index record = kNone;  // a kRecordEvent in the step; kNone: the step does not record the event
   // Whether `record` follows the wait in host order, so that the wait refers to the previous step's
@@ -36,7 +36,8 @@ struct WaitTarget {
   bool step_before = false;
   // The latest record of the event in the prologue; kNone: the prologue does not record it. The
   // wait refers to this record in the first step if `step_before` is set, and in every step if
-  // `record` is kNone. If there is no such record, the wait is then satisfied at once.
+  // `record` is kNone. If the wait refers to the prologue and there is no record, the wait is
+  // satisfied at once.
   Index prologue_record = kNone;
 
   friend bool operator==(const WaitTarget&, const WaitTarget&) = default;
@@ -53,7 +54,7 @@ struct WaitTargets {
 void FindWaitTargets(const Program& program, WaitTargets& targets);
 
 // Describes a step that is longer than the program's step: one period of the program's step is
-// repeated `more` more times, each time for later micro-batches. A period consists of the
+// repeated `more` additional times, each time for later micro-batches. A period consists of the
 // instructions between the ends of two micro-batches.
 struct LongerStep {
   Index begin = 0, end = 0;  // the period is the instructions [begin, end)

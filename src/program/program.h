@@ -39,9 +39,10 @@
 //    the latest record in host order, and is satisfied at once if there was none. A wait for an
 //    event of the previous step therefore orders two steps.
 //  * Buffers: kAllocate and kRelease take effect in host order, as in a caching allocator, not at
-//    device time. A buffer belongs to the stream it was allocated on. Another stream may use it
-//    until kRelease only if the owner's stream waits for that use, or if kRecordStream names the
-//    other stream before the release (the allocator then delays the reuse).
+//    device time. A buffer belongs to the stream it was allocated on. Another stream may use
+//    the buffer until kRelease on one condition: the owner's stream waits for that use, or
+//    kRecordStream names the other stream before the release. (With kRecordStream, the allocator
+//    delays the reuse.)
 namespace stepcast::program {
 
 // The categories of memory. Buckets of gradients are gradients. The full parameters of a gathered
@@ -239,11 +240,11 @@ struct Program {
   std::vector<Instruction> step{};
 
   // The effects of the operations on the values of training. Empty unless lowering was asked to
-  // write it.
+  // write the effects.
   DataFlow data_flow{};
 
-  // The stream of the training computation, which determines phases. The number of this stream is
-  // always 0.
+  // The stream of the training computation, which determines phases. This compute stream always has
+  // the number 0.
   static constexpr std::uint16_t kComputeStream = 0;
 
   std::string NameOf(const Buffer& buffer) const { return Text(buffer.name); }

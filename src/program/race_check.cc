@@ -67,7 +67,7 @@ class RaceCheck {
     for (std::size_t b = 0; b < buffers_.size(); ++b) {
       if (before[b] || !buffers_[b].allocated) continue;
       ReportLeak(buffers_[b].allocated_at, static_cast<Index>(b));
-      buffers_[b].allocated = false;  // said once is enough
+      buffers_[b].allocated = false;  // so that the violation is reported only once
     }
     RunPass(program_.step, 2);
     return std::move(violations_);
@@ -161,7 +161,7 @@ class RaceCheck {
     }
   }
 
-  // The messages of an exchange move concurrently.
+  // The messages of an exchange are transferred concurrently.
   void CheckMessages(const Instruction& instruction, Position position) {
     const auto uses =
         std::span(program_.uses).subspan(instruction.first_use, instruction.use_count);
@@ -215,7 +215,7 @@ class RaceCheck {
     return clock[earlier.actor] >= earlier.count;
   }
 
-  // Clocks only grow, so a stream that once followed the allocation always does.
+  // Clocks only grow, so a stream that was once ordered after the allocation remains ordered.
   void CheckAllocated(const BufferState& buffer, const BufferUse& use, Position position,
                       const std::uint32_t* clock) {
     const std::uint32_t* const needed = allocations_[use.buffer];
@@ -396,7 +396,7 @@ class RaceCheck {
                     program_.streams[buffer.owner].name, Who(used_at, release)));
   }
 
-  // Only found for a report.
+  // Called only for reports.
   Position PositionOf(const Access& access) const {
     std::uint32_t count = 0;
     for (const std::uint32_t pass : {0U, 1U, 2U}) {
@@ -427,7 +427,7 @@ class RaceCheck {
     return Who(position) + (earlier_step ? ", issued in the previous step," : "");
   }
 
-  // Whether the violation is new: the second step repeats those of the first.
+  // Whether the violation is new. (The second step repeats the violations of the first step.)
   bool First(ViolationKind kind, Position position, Index buffer, Position other = {}) {
     const std::uint32_t distance = other.pass == 0 ? 2 : position.pass - other.pass;
     return reported_

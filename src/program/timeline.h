@@ -16,7 +16,7 @@ struct OperationRecord {
   std::uint32_t step = 0;
   Time issued{};  // when the host submitted it
   // The time at which the operation's stream and waits allowed it to start. From `ready` to
-  // `start`, a collective waits for its communicator and for other ranks, and an exchange for the
+  // `start`, a collective waits for its communicator and for other ranks. An exchange waits for the
   // last of its peers, although messages with other peers may be transferred earlier.
   Time ready{};
   Time start{};

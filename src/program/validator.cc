@@ -111,7 +111,7 @@ class IndexCheck {
         continue;
       }
       const Communicator& communicator = program_.communicators[exchange.communicator];
-      if (communicator.group >= program_.groups.size()) continue;  // said already
+      if (communicator.group >= program_.groups.size()) continue;  // already reported
       const ProcessGroup& group = program_.groups[communicator.group];
       if (group.PositionOf(program_.rank) < 0) {
         Report(fmt::format("exchanges[{}] is on communicator '{}', but rank {} is not a member", i,
@@ -132,7 +132,7 @@ class IndexCheck {
           Report(fmt::format("exchanges[{}] has a peer outside its group of {} ranks: {}", i, size,
                              message.peer));
         }
-        // A message of no bytes only signals that its sender has arrived there.
+        // A message of zero bytes only signals that the sender has reached the exchange.
         if (message.bytes < Bytes(0)) {
           Report(fmt::format("exchanges[{}] has a message of negative size: {} B", i,
                              message.bytes.count()));
@@ -245,7 +245,7 @@ class IndexCheck {
   const Program& program_;
   // [opcode] entries of the table that the operand indexes, and streams if it has one.
   std::array<std::size_t, kOpcodes> operands_{}, streams_{};
-  bool uses_exist_ = false;  // all of them: none has to be looked at again
+  bool uses_exist_ = false;  // all uses exist, so instructions need no check of their uses
   std::vector<Violation> violations_;
 };
 

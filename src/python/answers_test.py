@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""import stepcast: dicts equal to the commands' --json, exceptions with positions, and an
-interpreter that goes on meanwhile. Run by package_test.py."""
+"""Tests of `import stepcast`: results equal the commands' --json, exceptions have positions, and
+other threads run during a call. package_test.py runs these tests."""
 
 import concurrent.futures
 import json

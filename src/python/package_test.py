@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The package of the wheel: its answers (answers_test.py), and the process behind it."""
+"""Tests of the Python package: its answers (answers_test.py), and its process."""
 
 import os
 import pathlib

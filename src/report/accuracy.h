@@ -15,8 +15,8 @@ namespace stepcast::report {
 
 // Compares forecasts of collectives with published measurements (docs/formats.md).
 
-// Returns tables by source and by size band, totals, and a list of forecast choices of NCCL that
-// differ from the documented choices.
+// Returns tables by source and by size band, totals, and a list of NCCL's choices for which
+// forecast and source differ.
 std::string CollectiveAccuracyText(const validate::CollectiveAccuracy& accuracy);
 std::string CollectiveAccuracyJson(const validate::CollectiveAccuracy& accuracy);
 // Returns one CSV record per measured point.
@@ -76,8 +76,8 @@ struct RunsReport {
 };
 
 // The errors of the step time by three methods: the forecast, the nearest other run, and a fit to
-// other runs. For a run that the fit learned from, the other runs are those with other
-// configurations. For a held-back run, they are all other runs.
+// other runs. For a run to which the correction was fitted, "other runs" means runs with other
+// configurations. For a held-back run, "other runs" means all other runs.
 struct RunErrors {
   validate::AccuracyFigures forecast, nearest, learned;
 };

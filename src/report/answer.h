@@ -21,7 +21,7 @@ struct Cell {
   Json value;
 
   Cell(std::string text, Json value) : text(std::move(text)), value(std::move(value)) {}
-  // A word, which is both the text and the JSON value.
+  // A word: the same in text and JSON.
   Cell(std::string word) : Cell(word, Json(word)) {}
   Cell(std::string_view word) : Cell(std::string(word)) {}
   Cell(const char* word) : Cell(std::string(word)) {}
@@ -30,10 +30,10 @@ struct Cell {
   Cell(T count) : Cell(Grouped(static_cast<std::int64_t>(count)), Json(count)) {}
   // A time: milliseconds in text, seconds in JSON.
   Cell(Time time) : Cell(Milliseconds(time), Json(JsonSeconds(time))) {}
-  // A value for programs only. The text is empty.
+  // A value with an empty text, for programs only.
   Cell(Json value) : Cell("", std::move(value)) {}
   Cell(double value) : Cell("", Json(value)) {}
-  // An optional value. No value: "-" in text, null in JSON.
+  // An optional value. A missing value is "-" in text and null in JSON.
   template <typename T>
   Cell(const std::optional<T>& value) : Cell(value ? Cell(*value) : Cell("-", Json())) {}
 };
@@ -62,8 +62,8 @@ struct AnswerColumn {
   Align align = Align::kRight;
   bool spare = false;  // Column::spare
 
-  // Returns whether text and pages show the column. They omit columns that have a key and no
-  // heading.
+  // Returns whether text and pages show the column. Text and pages omit columns that have a key but
+  // no heading.
   bool for_people() const { return !heading.empty() || key.empty(); }
 };
 
@@ -93,7 +93,7 @@ struct AnswerTable {
   std::string Csv() const;
 };
 
-// The output of `stepcast list`: names, each with some values.
+// The output of `stepcast list`: a table of names with their values.
 struct Listing {
   std::string name;  // "models"
   std::vector<AnswerColumn> columns;

@@ -27,7 +27,7 @@
 
 namespace stepcast::report {
 
-// Settings with which a step fits that does not fit without them.
+// Memory-saving settings, and the forecast of a step with these settings.
 struct FittingSettings {
   std::vector<std::string> set;  // "KEY=VALUE", in addition to the scenario's settings
   Time step_time;
@@ -54,8 +54,8 @@ std::string FittingText(const Fitting& fitting);
 Json FittingJson(const Fitting& fitting);
 
 // Explains, for `explain --measured`, why a measured step is slower or faster than its forecast.
-// Lists each cause that could explain the complete difference and, for a traced step, the places of
-// the difference.
+// Lists settings and resources that could explain the complete difference and, for a traced step,
+// the contribution of each cause.
 
 // A setting change that was tried to explain a measured step time.
 struct TriedSetting {
@@ -106,9 +106,9 @@ std::string LearnedRatesText(const LearnedRates& learned);
 // Returns the document of `calibrate trace --json`, version 1.
 std::string LearnedRatesJson(const LearnedRates& learned);
 
-// Returns a profile as a YAML file with one row per point. scenario::LoadCalibration reads equal
-// values from it, except source positions. Empty sections are omitted. Control characters in text
-// become spaces.
+// Returns a profile as a YAML file with one row per point. scenario::LoadCalibration reads the same
+// values from the file, except source positions. Empty sections are omitted. Control characters in
+// text become spaces.
 std::string CalibrationYaml(const calibration::Calibration& profile);
 
 // Returns the text of `profile` with `sections` added. Each section replaces the section of the
@@ -167,8 +167,8 @@ struct GuardVerdict {
 std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
                         const std::vector<GuardVerdict>& guards = {});
 
-// Returns the document of `compare --json`, version 1. Only the last key, `run`, depends on
-// anything but the input. `seconds` is the wall-clock time of the run.
+// Returns the document of `compare --json`, version 1. All keys except the last, `run`, depend only
+// on the input. `seconds` is the wall-clock time of the run.
 std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds,
                         const std::vector<GuardVerdict>& guards = {});
 
@@ -240,13 +240,12 @@ struct MeasuredComparison {
 // measured value.
 std::string MeasuredMemoryText(const MeasuredComparison& comparison);
 
-// Returns the document of `compare --memory --json`, version 1. Only the last key, `run`, depends
-// on anything but the input. `seconds` is the wall-clock time of the run.
+// Returns the document of `compare --memory --json`, version 1. All keys except the last, `run`,
+// depend only on the input. `seconds` is the wall-clock time of the run.
 std::string MeasuredMemoryJson(const MeasuredComparison& comparison, double seconds);
 
-// Returns the document of `simulate --json`, version 1. Only the last key, `run`, depends on
-// anything but the input. `seconds` is the wall-clock time of the run; `target` describes the
-// training.
+// Returns the document of `simulate --json`, version 1. All keys except the last, `run`, depend
+// only on the input. `seconds` is the wall-clock time of the run; `target` describes the training.
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds, const forecast::TrainingTarget& target = {},
                          const Fitting& fitting = {});
@@ -256,8 +255,8 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          const forecast::TrainingTarget& target = {});
 
-// Returns the verdict on memory, such as "fits: 12.3 GiB of 80.0 GiB are left", "may not fit: ..."
-// or "does not fit: 12.3 GiB more than the device's 80.0 GiB".
+// Returns the verdict on memory, such as "fits: 12 GiB of 80 GiB remain free". Other verdicts start
+// with "may not fit" or "does not fit".
 std::string MemorySentence(const forecast::MemoryForecast& memory);
 
 // The output of `run-time`: the duration of a training run including failures, its cost, and the

@@ -31,11 +31,11 @@ Cell Percentage(double part) { return {fmt::format("{:.1f} %", 100 * part), Json
 Cell Slowdown(double factor) { return {fmt::format("{:.2f} x", factor), Json(factor)}; }
 
 AnswerTable Fits(const calibrate::Outcome& measured) {
-  AnswerTable table{{{"measured by bytes", "of", kLeft},
+  AnswerTable table{{{"time against bytes", "of", kLeft},
                      {"points", "points"},
                      {"start", "start_s"},
                      {"rate", "bytes_per_s"},
-                     {"off the line", "residual"}}};
+                     {"error of fit", "residual"}}};
   for (const calibrate::Fitted& fit : measured.fits) {
     table.Add({fit.what, Plain(fit.points), Cell(FormatTime(AsTime(fit.start)), fit.start),
                Cell(Rate(fit), BytesPerSecond(fit)), Percentage(fit.residual)});
@@ -44,9 +44,9 @@ AnswerTable Fits(const calibrate::Outcome& measured) {
 }
 
 AnswerTable Residuals(const calibration::Calibration& profile) {
-  AnswerTable table{{{"how well known", "", kLeft},
+  AnswerTable table{{{"precision of", "", kLeft},
                      {"spread", "spread"},
-                     {"off its neighbours", "interpolation"}}};
+                     {"interpolation error", "interpolation"}}};
   for (const calibration::Residual& residual : profile.residuals) {
     table.Add({residual.of, Percentage(residual.spread), Percentage(residual.interpolation)});
   }
@@ -54,11 +54,11 @@ AnswerTable Residuals(const calibration::Calibration& profile) {
 }
 
 AnswerTable Interference(const calibration::Calibration& profile) {
-  AnswerTable table{{{"side by side", "", kLeft},
+  AnswerTable table{{{"running together", "", kLeft},
                      {"", "kernel"},
                      {"", "collective"},
-                     {"kernel takes", "kernel_slowdown"},
-                     {"collective takes", "collective_slowdown"}}};
+                     {"kernel slowdown", "kernel_slowdown"},
+                     {"collective slowdown", "collective_slowdown"}}};
   for (const calibration::Interference& entry : profile.interference) {
     table.Add({fmt::format("{} and {}", Name(entry.kernel), Name(entry.collective)),
                Name(entry.kernel), Name(entry.collective), Slowdown(entry.kernel_slowdown),

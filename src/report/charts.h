@@ -37,8 +37,8 @@ double AmountIn(ByteUnit unit, Bytes bytes);
 // Returns a quantitative channel of Vega-Lite. `scale` may be null.
 Json Quantity(const std::string& field, const std::string& title, Json scale = nullptr);
 
-// Returns a specification of the shared width and `height` pixels. The last of `layers` draws the
-// rows. The row with keyboard focus has an outline of width `emphasis`.
+// Returns a specification with the width of all charts and a height of `height` pixels. The last of
+// `layers` draws the rows. The row with keyboard focus has an outline of width `emphasis`.
 Json Layered(Json layers, Json encoding, double emphasis, int height);
 
 // Returns a mark that shows the rows' tooltips.
@@ -69,8 +69,8 @@ Chart StackedBars(const std::string& label, const std::string& unit, ChartData d
 
 // A memory bar: its name, and a size for each part.
 using ByteBar = std::pair<std::string, std::vector<Bytes>>;
-// Returns a chart of stacked memory bars. A line shows the capacity. If the line would flatten the
-// bars, the axis title states the capacity instead. Zero: there is no common capacity.
+// Returns a chart of stacked memory bars. A line shows `capacity`, if it is not zero. If the line
+// would flatten the bars, the axis title states the capacity instead.
 Chart ByteBars(const std::string& label, const std::vector<ByteBar>& bars, const Palette& parts,
                Bytes capacity);
 

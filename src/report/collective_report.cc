@@ -173,7 +173,7 @@ PageSection BandwidthSection(const CollectiveForecast& forecast) {
                             "size", "GB/s", std::move(data), {"busbw", "algbw"},
                             {{"x", "Size"},
                              {"line", "Bandwidth"},
-                             {"value", "It is", "GB/s", 2},
+                             {"value", "Value", "GB/s", 2},
                              {"time", "Time", "us", 2},
                              {"algorithm", "Algorithm"}});
   section.tables.push_back({.caption = "By size", .table = Rows(forecast, false).ToTable()});

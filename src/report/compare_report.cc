@@ -226,9 +226,9 @@ namespace {
 // "A step of B takes 79.2 ms, 77.0 % more than a step of A".
 std::string VerdictOf(const Forecast& a, const Forecast& b) {
   const double part = b.step_time.seconds() / a.step_time.seconds() - 1;
-  if (part == 0) return "A step of B takes as long as a step of A.";
-  return fmt::format("A step of B takes {}, {} % {} than a step of A.", FormatTime(b.step_time),
-                     PerCent(std::abs(part)), part < 0 ? "less" : "more");
+  if (part == 0) return "A step of plan B takes as long as a step of plan A.";
+  return fmt::format("A step of plan B takes {}, {} % {} than a step of plan A.",
+                     FormatTime(b.step_time), PerCent(std::abs(part)), part < 0 ? "less" : "more");
 }
 
 PageSection TimeSection(const Forecast& a, const Forecast& b) {
@@ -240,8 +240,9 @@ PageSection TimeSection(const Forecast& a, const Forecast& b) {
   for (auto& part : BreakdownPalette(b.time)) {
     if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
   }
-  section.chart = StackedBars("Time breakdown of one step, A above B, as two stacked bars", "ms",
-                              std::move(data), parts, 2);
+  section.chart =
+      StackedBars("Time breakdown of one step, plan A above plan B, as two stacked bars", "ms",
+                  std::move(data), parts, 2);
   section.tables = {{.caption = "Parts of the step", .table = TimeTable(a, b)},
                     {.caption = "Values of the step", .table = Figures(a, b)}};
   return section;
@@ -252,8 +253,9 @@ PageSection MemorySection(const MemoryForecast& a, const MemoryForecast& b) {
   section.paragraphs = {fmt::format("A {}.", MemorySentence(a)),
                         fmt::format("B {}.", MemorySentence(b))};
   if (a.capacity == b.capacity) {
-    section.chart = MemoryBars("Memory of a device at the peak, A above B, as two stacked bars",
-                               {MemoryBarOf("A", a), MemoryBarOf("B", b)}, a.capacity);
+    section.chart =
+        MemoryBars("Memory of a device at the peak, plan A above plan B, as two stacked bars",
+                   {MemoryBarOf("A", a), MemoryBarOf("B", b)}, a.capacity);
   }
   section.tables = {{.caption = "By category", .table = MemoryTable(a, b)}};
   return section;

@@ -333,7 +333,7 @@ std::string LinkLoadText(const std::string& name, const topology::Cluster& clust
                {"bandwidth"},
                {fmt::format("{} a link", unit.name)},
                {"ms alone"},
-               {"% of the slowest"}});
+               {"% of slowest link"}});
   for (const auto& [load, count] : alike) {
     constexpr double kMilliseconds = 1e3;
     constexpr double kPercent = 100;

@@ -26,7 +26,7 @@ std::string LayerListYaml(const std::string& name, const formats::TracedStep& st
 // "gpus_per_node", "ranks", "gpu", "memory_bytes", "devices": [{"name", "kind"}], "links":
 // [{"from", "to", "kind", "count", "latency_s", "bandwidth_bytes_per_s"}], "ring": {...}}. Each
 // direction of a link is listed separately. Bandwidths are totals of a pair's parallel links;
-// `ring` is between all ranks. A flat cluster has "link" instead of devices and links.
+// `ring` describes the ring of all ranks. A flat cluster has "link" instead of devices and links.
 std::string TopologyJson(const std::string& name, const topology::Cluster& cluster);
 
 // Returns a topology as a file from which scenario::LoadTopology reads the same values. `comment`
@@ -60,9 +60,9 @@ std::string LinkLoadJson(const std::string& name, const topology::Cluster& clust
 // The output of `stepcast schedule`.
 
 // Returns a drawing with a row for each stage, a scale of slots, and a legend of the letters. If
-// the width is too small for micro-batch numbers, each slot is one column wide. If that is too
-// wide, slots of the repeating pattern in the middle are omitted, and lines below the drawing list
-// them and the required width. The text ends in a newline.
+// the width is too small for micro-batch numbers, each slot is one column wide. If this drawing is
+// also too wide, slots of the repeating pattern in the middle are omitted, and lines below the
+// drawing list the omitted slots and the required width. The text ends in a newline.
 std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
                             const parallel::ScheduleTiming& timing, const TerminalStyle& style);
 

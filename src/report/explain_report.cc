@@ -26,7 +26,7 @@ AnswerTable Path(const forecast::Explanation& explanation) {
                      {"bound by", "bound_by", kLeft},
                      {"ms", "time_s"},
                      {"%", ""},
-                     {"slowed by others ms", "slowed_s"}}};
+                     {"due to contention ms", "slowed_s"}}};
   for (const forecast::PathShare& share : explanation.path) {
     table.Add({share.operation, WordOr(share.bound_by), share.time,
                Percent(share.time, explanation.path_length),
@@ -50,7 +50,7 @@ AnswerTable Exposed(const forecast::Explanation& explanation) {
                      {"calls", "calls"},
                      {"ms", "exposed_s"},
                      {"% of step", ""},
-                     {"most at", "largest", kLeft}}};
+                     {"mostly in", "largest", kLeft}}};
   for (const forecast::ExposedCollective& collective : explanation.exposed) {
     Cell largest("", Json::array());
     for (const auto& [label, time] : collective.largest) {
@@ -165,9 +165,9 @@ std::string MeasuredLine(const forecast::Forecast& forecast, const MeasuredStep&
   const std::string text =
       fmt::format("measured   {}, {} % {} than the forecast", FormatTime(step.measured),
                   PerCent(std::abs(part)), part < 0 ? "less" : "more");
-  if (!step.in_range) return text + "; the profile has no range for the step time\n";
+  if (!step.in_range) return text + "; the calibration profile has no range for step times\n";
   const forecast::TimeRange& range = *forecast.step_time_range;
-  return text + fmt::format("; {} the range of the forecast, {} to {}\n",
+  return text + fmt::format("; the time is {} the range of the forecast, {} to {}\n",
                             *step.in_range ? "inside" : "outside", FormatTime(range.low),
                             FormatTime(range.high));
 }
@@ -178,7 +178,7 @@ using validate::CauseKind;
 // What to look at if a cause makes a step longer, in the order of CauseKind.
 constexpr const char* kNextOfCause[] = {
     "sizes that are not multiples of 8; TF32; the clock; software.torch",
-    "the kernel's name: training.attention",
+    "training.attention; the name of the attention kernel",
     "training.optimizer_implementation",
     "training.compile, training.norm, training.rotary, training.loss; more kernels than forecast",
     "the times of layers in the model file",
@@ -187,7 +187,7 @@ constexpr const char* kNextOfCause[] = {
     "the clock, the node and the number of tokens of the slow rank",
     "parallelism.stage_layers; whether one stage is slow",
     "CPU load and clock; .item(); training.compile; CUDA graphs",
-    "training.data_loading: the numbers of workers and of prefetched batches",
+    "training.data_loading: workers and prefetched batches",
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; a smaller micro-batch"};
 static_assert(std::size(kNextOfCause) ==
               static_cast<std::size_t>(CauseKind::kAllocatorFlushes) + 1);
@@ -306,7 +306,7 @@ AnswerTable Settings(const MeasuredStep& step) {
 }
 
 AnswerTable Resources(const MeasuredStep& step) {
-  AnswerTable table{{{"resource alone", "resource", kLeft},
+  AnswerTable table{{{"slower resource", "resource", kLeft},
                      {"at % of full speed", "speed"},
                      {"measure", "measure", kLeft}}};
   for (const forecast::ExplainingSpeed& one : step.resources) {

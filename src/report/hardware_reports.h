@@ -35,8 +35,8 @@ std::string ExecutionText(const scenario::Scenario& scenario, const validate::Ex
 std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                           double seconds);
 
-// Returns one line on the measurement, such as "run on host, 4 ranks on 2 hosts, 5 steps measured".
-// The line ends in a newline.
+// Returns one line about the measurement, such as "run on host, 4 ranks on 2 hosts, 5 steps
+// measured". The line ends in a newline.
 std::string RunLine(const validate::Execution& execution);
 
 // Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock, since

@@ -81,7 +81,7 @@ Table LimitTable(const MemoryReport& report) {
     };
     table.AddRow({std::move(name), limit.largest == 0 ? "none" : Grouped(limit.largest),
                   limit.largest == 0 ? "-" : In(kUnit, limit.memory.left()),
-                  limit.of_the_plan    ? "the maximum that a plan may use"
+                  limit.of_the_plan    ? "limited by a rule, not by memory"
                   : limit.largest == 0 ? lacks(limit.memory)
                                        : lacks(limit.beyond)});
   }

@@ -16,10 +16,11 @@ namespace stepcast::report {
 // /dev/stdout) is written directly. If the name ends in .gz, the output is compressed, with equal
 // bytes for equal content.
 //
-// If the caller owns the replaced file, the new file gets that file's group, and that file's
-// permissions without set-user-id, set-group-id and the sticky bit. Otherwise, the output file gets
-// the permissions of a new file. Links, pipes and devices are refused if they belong to a user
-// other than the caller or root. Disks are always refused.
+// If the caller owns the replaced file, the new file gets the replaced file's group and
+// permissions. Set-user-id, set-group-id and the sticky bit are not copied. If the caller does not
+// own the replaced file, the output file gets the permissions of a new file. Links, pipes and
+// devices are refused if they belong to a user other than the caller or root. Disks are always
+// refused.
 //
 // An error is a sentence with the file and the system's reason. After an error, the object must not
 // be used again.
@@ -44,7 +45,7 @@ class OutputFile {
 
   std::string path_;       // path as the user wrote it, for messages
   std::string target_;     // the path to which the temporary file is renamed
-  std::string temporary_;  // empty if written directly
+  std::string temporary_;  // empty: the output is written directly
   int descriptor_ = -1;
   int slot_ = -1;                           // index in the list of unfinished files
   std::unique_ptr<Compressor> compressor_;  // null if not compressed

@@ -71,10 +71,10 @@ struct Chart {
                       // focused row
   ChartData data;
   std::vector<ChartTip> tips;
-  // The members below are only for a timeline. `window` is its start and end in ms; `lanes` are
-  // ordered from top to bottom. Each row of the data is a bar, and rows are ordered by lane. The
-  // columns are `kind`, `name`, `of`, `operations`, and three times in ticks: `gap` from the end of
-  // the lane's previous bar, `length`, and `idle`, the idle time within `length`.
+  // The members below are only for a timeline. `window` is the timeline's start and end in ms;
+  // `lanes` are ordered from top to bottom. Each row of the data is a bar, and rows are ordered by
+  // lane. The columns are `kind`, `name`, `of`, `operations`, and three times in ticks: `gap` from
+  // the end of the lane's previous bar, `length`, and `idle`, the idle time within `length`.
   struct TimelineLane {
     std::string name;
     std::size_t bars = 0;
@@ -90,7 +90,7 @@ struct PageTable {
   std::string caption;
   Table table;
   bool folded = false;    // collapsed behind a summary line
-  bool sortable = false;  // by click or key on a heading
+  bool sortable = false;  // readers can sort rows by a column
   // The highlighted cells as (row, column). Horizontal lines are not rows.
   std::set<std::pair<std::size_t, std::size_t>> stressed{};
 };
@@ -99,7 +99,7 @@ struct PageTable {
 struct PageText {
   std::string heading;
   std::string text;         // preformatted
-  bool is_command = false;  // has a button that copies it
+  bool is_command = false;  // a button copies the text
 };
 
 struct PageSection {

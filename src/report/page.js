@@ -363,7 +363,7 @@
       try {
         await draw(figure);
       } catch (error) {
-        figure.querySelector('.readout').textContent = 'This chart could not be drawn; its table says the same.';
+        figure.querySelector('.readout').textContent = 'This chart could not be drawn. The table has the same values.';
         console.error(error);
       }
     }

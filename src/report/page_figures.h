@@ -15,8 +15,8 @@
 // Parts of pages that describe a scenario or its step.
 namespace stepcast::report {
 
-// Returns a page about a scenario with an empty answer and no sections: its name, facts, warnings
-// and, at the end, its settings with all defaults.
+// Returns a page with a scenario's name, facts, warnings and, at the end, settings with all
+// defaults. The page has an empty answer and no sections.
 Page PageOf(const scenario::Scenario& scenario, std::string kind);
 
 // Returns the colors of the parts of a step's time. Allocator flushes and the learned correction

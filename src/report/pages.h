@@ -31,10 +31,10 @@ struct MemoryInstant {
 };
 
 // Returns a rank's memory over step `step` of the timeline, from `start` to `end`. Each change of
-// memory is shown when the compute stream reaches that point of the program, because the host may
+// memory is shown at the time at which the compute stream reaches the change, because the host may
 // be far ahead of the device. Changes of the prologue are shown at the start of step 0. To limit
-// the result to about 2 x `most` instants, neighboring instants are merged into one with the
-// largest memory of them.
+// the result to about 2 x `most` instants, neighboring instants are merged into one instant with
+// their largest memory.
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
                                       const program::Timeline& timeline,
                                       const memory::Account& account, std::uint32_t step,
@@ -57,8 +57,8 @@ std::string SchedulePage(const TimedSchedule& timed);
 
 // Returns a sweep as one HTML page: the best row, line charts along one axis, heat maps over two
 // axes, a chart of step time and memory, and the rows. `about` has a label and a text for each
-// varied part of the scenario ("model", ...). `stages` are drawn one below another. Both may be
-// empty. `target` describes the training.
+// varied part of the scenario ("model", ...). `stages` are drawn one below another. `about` and
+// `stages` may be empty. `target` describes the training.
 std::string SweepPage(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& about,
                       const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,

@@ -55,7 +55,7 @@ struct Measure {
   }
 };
 constexpr Measure kStepTime = {"step time", "ms"};
-constexpr Measure kByTokenTime = {"time for a token", "ns"};
+constexpr Measure kByTokenTime = {"time per token", "ns"};
 
 double Exact(const ParetoPoint& point) {
   return static_cast<double>(point.step_time.picoseconds()) /
@@ -181,7 +181,7 @@ void ParetoDrawing::AddRows(Chart& chart) const {
 
 void ParetoDrawing::AddTips(Chart& chart) const {
   chart.tips = {{"name", "Combination"}, {"step", "Step time", "ms", 3}};
-  if (by_token_) chart.tips.push_back({"token", "Time for a token", "ns", 1});
+  if (by_token_) chart.tips.push_back({"token", "Time per token", "ns", 1});
   chart.tips.insert(chart.tips.end(), {{"peak", memory_, unit_.name, 2},
                                        {"rate", "Tokens/s per GPU", "", 1},
                                        {"gpus", "GPUs"},

@@ -36,8 +36,8 @@ struct ParetoFigure {
 };
 
 // Returns a chart with all points on the front, and with an evenly distributed selection of the
-// others if there are many. `unfit` is the legend of points that do not fit. `memory` is the name
-// of `peak`. `limit` is the capacity, if all points have the same.
+// other points if there are many. `unfit` is the legend of points that do not fit. `memory` is the
+// title of the axis for `peak`. `limit` is the capacity, if all points have the same capacity.
 ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
                          const std::string& unfit = "does not fit",
                          const std::string& memory = "peak memory",

@@ -184,8 +184,8 @@ std::string KindsText(const PlanReport& report) {
                    ? fmt::format("{}, {}: none of the simulated plans fits ({} plans in total)\n",
                                  framework, divides, Grouped(kind.plans))
                    : fmt::format(
-                         "{}, {}: no plan fits; the nearest plan, {}, {}, needs {}{} of memory, "
-                         "which is {}{} too much\n",
+                         "{}, {}: no plan fits; the plan nearest to fitting, {}, {}, needs {}{} of "
+                         "memory, which is {}{} too much\n",
                          framework, divides, LayoutText(kind.row.values), SettingsInShort(kind.row),
                          at_least, FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
   }
@@ -280,8 +280,8 @@ std::string LayoutAnswerText(const PlanReport& report) {
       return out + "  no plan that has the layout and fits was found in the given time\n\n";
     }
     return out + fmt::format(
-                     "  no plan with the layout fits; the nearest plan, {} {}, needs {}{} "
-                     "more memory\n\n",
+                     "  no plan with the layout fits; the plan nearest to fitting, {} {}, needs "
+                     "{}{} more memory\n\n",
                      LayoutText(answer.nearest->values), SettingsInShort(*answer.nearest),
                      answer.nearest->simulated ? "" : "at least ",
                      FormatBytes(LackedBy(report.goal, *answer.nearest)));
@@ -300,7 +300,7 @@ std::string LayoutAnswerText(const PlanReport& report) {
     const std::string why = WhyLonger(*answer.best, best);
     out += longer > 0 ? fmt::format("  {} % slower than the best plan{}{}\n",
                                     Decimal(kHundred * longer, 1), why.empty() ? "" : ": ", why)
-                      : "  the plan is the best of all layouts\n";
+                      : "  the best plan that was found has this layout\n";
   }
   return out + fmt::format("  other layouts: {} are better, {} are not better, {}\n\n",
                            Grouped(answer.better), Grouped(answer.worse),

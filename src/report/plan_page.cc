@@ -93,7 +93,7 @@ Chart MemoryBars(const PlanReport& report) {
   }
   return ByteBars("Memory per device of each of the best plans, as stacked bars", bars,
                   {{"allocated at the peak", "--c1"},
-                   {"kept by the allocator", "--c0"},
+                   {"reserved, not used", "--c0"},
                    {"outside of the allocator", "--c3"}},
                   capacity);
 }
@@ -128,7 +128,7 @@ PageSection BestSection(const PlanReport& report) {
     table.table.AddRow(std::move(cells));
     ++number;
   }
-  if (!constant.empty()) section.paragraphs.push_back("All of them: " + constant + ".");
+  if (!constant.empty()) section.paragraphs.push_back("Common to all plans: " + constant + ".");
   section.chart = MemoryBars(report);
   section.tables.push_back(std::move(table));
   const std::string file = report.file.empty() ? "FOLDER/plan.json" : report.file;
@@ -183,7 +183,7 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
   section.chart = std::move(figure.chart);
   if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
   section.tables.push_back(
-      {.caption = "The front", .table = std::move(figure.front), .sortable = true});
+      {.caption = "Plans on the front", .table = std::move(figure.front), .sortable = true});
   return section;
 }
 
@@ -277,7 +277,7 @@ std::string PlanPage(const PlanReport& report,
     for (const auto& [verdict, count] : became) table.AddRow({verdict, Grouped(count)});
     table.AddRule();
     table.AddRow({"all", Grouped(report.space)});
-    section.tables.push_back({.caption = "Each plan once", .table = std::move(table)});
+    section.tables.push_back({.caption = "Number of plans by verdict", .table = std::move(table)});
     page.sections.push_back(std::move(section));
   }
   return PageHtml(page);

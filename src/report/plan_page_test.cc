@@ -114,7 +114,7 @@ TEST_F(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
     return plan == 2 ? std::string("does not fit") : NameOf(plan);
   });
   EXPECT_THAT(page, HasSubstr("does not fit, or is too slow"));
-  const std::size_t front = page.find("The front");
+  const std::size_t front = page.find("Plans on the front");
   ASSERT_NE(front, std::string::npos);
   EXPECT_NE(page.find("zero_stage = 3</th><td>100.000", front), std::string::npos);
   EXPECT_EQ(page.find("does not fit</th>", front), std::string::npos);

@@ -268,7 +268,7 @@ std::string SensitivityText(const PlanReport& report) {
   // winner's GPUs.
   const bool unequal_tokens = report.result->UnequalTokens();
   const ByteUnit unit = UnitFor(most);
-  Table neighbours({{"the best, with", kLeft},
+  Table neighbours({{"best plan, with", kLeft},
                     {"instead of", kLeft},
                     {"step ms"},
                     {unequal_tokens ? "change per token, %" : "change %"},
@@ -373,7 +373,7 @@ std::string ProofText(const PlanReport& report) {
   if (!result.proved) {
     return out + fmt::format(
                      "the search was {} early; {} {} may be better than the best plan, by up to {} "
-                     "% of its {}\n\n",
+                     "% of the best plan's {}\n\n",
                      report.interrupted ? "interrupted" : "ended", Grouped(result.open),
                      result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1),
                      report.goal.target == Target::kEnergy ? "energy" : "step");
@@ -396,7 +396,7 @@ std::string CountsText(const PlanReport& report) {
   const auto further =
       static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Verdict::kSimulated);
   if (further > 0) {
-    out += fmt::format("plans that were simulated only to find the nearest plans: {}\n",
+    out += fmt::format("plans that were simulated only to find the plans nearest to fitting: {}\n",
                        Grouped(further));
   }
   if (result.shared > 0) {
@@ -556,19 +556,21 @@ std::string PlanText(const PlanReport& report) {
   out += PortText(report) + OwnText(report);
   if (report.best.empty()) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
-    out += !legal                   ? "no plan can exist\n"
+    out += !legal                   ? "no plan is legal\n"
            : !report.result->proved ? "no plan that fits was found in the given time\n"
-           : goal.training.deadline ? "no plan fits and meets the deadline; the nearest plans:\n\n"
+           : goal.training.deadline
+               ? "no plan fits and meets the deadline; the plans that come closest:\n\n"
            : HeadroomOf(goal, report.result->states.families().front().facts) > Bytes(0)
-               ? "no plan leaves enough memory free; the nearest plans:\n\n"
-               : "no plan fits; the nearest plans:\n\n";
+               ? "no plan leaves enough memory free; the plans that come closest:\n\n"
+               : "no plan fits; the plans that come closest:\n\n";
     if (!report.nearest.empty()) {
       out += PlansTable(report, report.nearest, true) + kNeedsText;
       if (HeadroomOf(goal, report.nearest.front().facts) > Bytes(0)) {
         out += "lacks: missing memory, including memory that must remain free\n";
       }
     }
-    if (report.would_fit) out += "\nThe nearest plan:\n" + FittingText(*report.would_fit);
+    if (report.would_fit)
+      out += "\nThe plan nearest to fitting:\n" + FittingText(*report.would_fit);
     return out + "\n" + KindsText(report) + LayoutAnswerText(report) + CountsText(report);
   }
   out += KindsText(report) + LayoutAnswerText(report);

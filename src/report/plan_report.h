@@ -34,11 +34,11 @@ struct PlanRow {
   bool simulated = true;
   planner::Verdict verdict = planner::Verdict::kSimulated;
   planner::Bound bound;
-  std::optional<TimeSpent> spent;            // if requested
+  std::optional<TimeSpent> spent;            // set only if requested
   std::optional<forecast::TimeRange> range;  // range that covers 90 % of measurements
   // The number of other plans that tie with this plan (planner::Tied). `no_difference` lists the
-  // settings that differ among them, with all their values, this plan's value first. Set only for
-  // ranked plans.
+  // settings that differ among the tied plans, with all values, this plan's value first. Set only
+  // for ranked plans.
   std::int64_t ties = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> no_difference;
 };
@@ -111,7 +111,7 @@ struct PlanReport {
   bool interrupted = false;      // the search was stopped early
   std::vector<KindRow> kinds;    // best first; kinds without an acceptable plan come last
   std::optional<LayoutAnswer> why_layout;
-  std::vector<SizeAnswer> by_gpus;  // fewest first; empty if all plans have the same number
+  std::vector<SizeAnswer> by_gpus;  // fewest GPUs first; empty: GPUs do not vary
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
   std::optional<Fitting> would_fit;  // settings that make the nearest plan fit, if no plan fits
@@ -139,8 +139,8 @@ std::string HeldText(const PlanReport& report);
 // must be set.
 CommandWords ExecutionCommand(const PlanReport& report);
 
-// Returns a sentence that compares the best plan with the scenario's own plan: "the best is 12.3 %
-// faster than yours" or "your plan is the best". `own` must be set.
+// Returns a sentence that compares the best plan with the scenario's own plan: "the best plan is
+// 12.3 % faster than yours" or "your plan is the best". `own` must be set.
 std::string GainText(const PlanReport& report);
 
 // Returns why a simulated plan is rejected. Empty if the plan is acceptable.
@@ -158,8 +158,8 @@ using PlanNames = std::function<std::string(std::int64_t plan)>;
 std::string PlanPage(const PlanReport& report,
                      std::vector<std::pair<std::string, std::string>> about, const PlanNames& name);
 
-// Returns the document of `plan --json`, version 1. Only the last key, `run`, depends on anything
-// but the input.
+// Returns the document of `plan --json`, version 1. All keys except the last, `run`, depend only on
+// the input.
 std::string PlanJson(const PlanReport& report);
 
 }  // namespace stepcast::report

@@ -203,9 +203,8 @@ std::string WhyText(const Goal& goal, const PlanRow& row) {
     return LackText(goal, row.facts, row.bound.needed, row.bound.over, " at least");
   }
   if (row.verdict == Verdict::kTooSlow)
-    return "too slow for the deadline, according to a lower "
-           "bound of its time";
-  return row.verdict == Verdict::kDominated ? "dominated, according to its bounds" : "bound";
+    return "too slow for the deadline, according to a lower bound of the time";
+  return row.verdict == Verdict::kDominated ? "dominated, according to the plan's bounds" : "bound";
 }
 
 std::vector<std::pair<std::string, std::int64_t>> Sorted(

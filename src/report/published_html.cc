@@ -87,7 +87,7 @@ class Points {
 Table SourceTable(const PublishedAccuracy& accuracy) {
   Table table({{"source", Align::kLeft},
                {"machine", Align::kLeft},
-               {"which rows, and notes", Align::kLeft},
+               {"rows and notes", Align::kLeft},
                {"cited", Align::kLeft}});
   for (const scenario::PublishedSource& source : accuracy.sources) {
     std::string about = source.rule;
@@ -107,10 +107,10 @@ std::vector<PageFigure> Answer(const PublishedAccuracy& accuracy) {
            .more = fmt::format("of {} sources", accuracy.sources.size())},
           {.label = "Simulated",
            .value = Grouped(simulated),
-           .more = "the table below shows the number of other runs, by reason"},
+           .more = "a table below lists why the other runs were not simulated"},
           {.label = "Targets",
            .value = meets ? "met" : "missed",
-           .more = meets ? "" : "a table shows the targets and the differences",
+           .more = meets ? "" : "a table below lists the missed targets",
            .tone = meets ? Tone::kGood : Tone::kBad}};
 }
 

@@ -202,7 +202,7 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
   }
   if (!predicted.empty()) {
     table.note += fmt::format(
-        " The table omits {}, because another simulator computed their times.", predicted);
+        " The table omits sources whose times another simulator computed: {}.", predicted);
   }
   // With one source the rows would repeat the total.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
@@ -274,8 +274,9 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
                   {"off %"}},
       .note = fmt::format(
           "The column 'peaks' is the number of measured peaks of check rows. Each peak is compared "
-          "with imaginary devices, one for each percentage: the capacity of the device leads to "
-          "this forecast probability of fitting. Each comparison is a case. The column 'fitted' is "
+          "with the capacities of imaginary devices. For each percentage, one device has the "
+          "capacity that leads to this forecast probability of fitting. Each comparison is a case. "
+          "The column 'fitted' is "
           "the number of cases in which the measured peak is at most the capacity. The column "
           "'off' is the observed percentage minus the forecast percentage; the target is at most "
           "{:.0f} %.",

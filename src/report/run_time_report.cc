@@ -25,7 +25,7 @@ namespace {
 
 std::string TimeText(double seconds) {
   constexpr double kShort = 2 * forecast::kMinute;
-  if (!std::isfinite(seconds)) return "without end";
+  if (!std::isfinite(seconds)) return "infinite";
   if (seconds < kShort || seconds >= forecast::kHour) return Duration(seconds);
   return Decimal(seconds / forecast::kMinute, 1) + " min";
 }
@@ -55,7 +55,7 @@ struct InputRow {
 std::vector<InputRow> RowsOf(const forecast::RunInputs& inputs) {
   std::vector<InputRow> rows = {
       {"time between failures of a node", "node_mtbf_s", inputs.node_mtbf, "Llama 3; RSC"},
-      {"time between failures of the job without a failed node", "job_mtbf_s", inputs.job_mtbf,
+      {"time between job failures that are not node failures", "job_mtbf_s", inputs.job_mtbf,
        "Llama 3; BLOOM, OPT"},
       {"restart", "restart_s", inputs.restart, "RSC"},
       {"storage of the job", "storage_bytes_per_s", inputs.storage, "BLOOM; ByteCheckpoint", true}};
@@ -131,8 +131,8 @@ std::string CheckpointLines(const WholeRun& run) {
       fmt::format("saves      {}, {}: training pauses for {}{}\n",
                   FormatBytes(Bytes(std::llround(run.run.state))), run.run.async ? "async" : "sync",
                   TimeText(time.cost.blocking),
-                  run.run.async ? fmt::format("; the save is complete {} after the pause, and only "
-                                              "then can a restart use the checkpoint",
+                  run.run.async ? fmt::format("; the save is complete {} after the pause, and a "
+                                              "restart cannot use the checkpoint earlier",
                                               TimeText(time.cost.background))
                                 : "");
   text += fmt::format("interval   {}", TimeText(time.interval));

@@ -64,7 +64,7 @@ class MemoryDrawing {
         "Allocated memory over one step, stacked by category, at most {} {}; the table below lists "
         "the buffers alive at the peak",
         Decimal(Amount(most_), kDigits), unit_.name);
-    chart.tips = {{"time", "Time", "ms", 3}, {"total", "Handed out", unit_.name, kDigits}};
+    chart.tips = {{"time", "Time", "ms", 3}, {"total", "Allocated", unit_.name, kDigits}};
     for (const std::size_t i : present_) {
       const std::string name(kCategoryNames[i]);
       chart.tips.push_back({name, name, unit_.name, kDigits});
@@ -104,7 +104,7 @@ class MemoryDrawing {
       fold.push_back(kCategoryNames[i]);
     }
     const double top = Amount(shows_capacity() ? std::max(capacity_, most_) : most_) * 1.04;
-    Json y = Quantity("bytes", fmt::format("handed out, {}", unit_.name),
+    Json y = Quantity("bytes", fmt::format("allocated, {}", unit_.name),
                       {{"domain", {0, top}}, {"nice", false}});
     y["stack"] = "zero";
     return Json{
@@ -307,7 +307,7 @@ PageSection MemorySection(const forecast::Run& run) {
 PageSection CollectiveSection(const forecast::Forecast& forecast) {
   PageSection section{.heading = "Collectives"};
   if (forecast.collectives.empty()) {
-    section.paragraphs = {"There are none."};
+    section.paragraphs = {"The step has no collectives."};
     return section;
   }
   section.paragraphs = {

@@ -155,8 +155,8 @@ namespace {
 std::string LoadText(const plan::Mixture& mixture) {
   if (mixture.imbalance == 1) return "loads are perfectly balanced (experts.imbalance 1)";
   return fmt::format(
-      "in every layer, ranks wait for a rank with {} times the mean load; the memory is that of "
-      "the most loaded rank",
+      "in every layer, ranks wait for a rank with {} times the mean load; the memory forecast is "
+      "for the most loaded rank",
       mixture.imbalance);
 }
 

@@ -18,7 +18,7 @@ namespace stepcast::report {
 // Returns a header: the scenario's name, followed by one line per fact.
 std::string Header(const scenario::Scenario& scenario,
                    const std::vector<std::pair<std::string, std::string>>& facts);
-// Returns the number of parameters, such as "7 000 000 parameters". If some parameters are frozen,
+// Returns the number of parameters, such as "7,000,000 parameters". If some parameters are frozen,
 // the text also has the number of trained parameters.
 std::string ParametersText(const model::Model& model);
 
@@ -71,7 +71,7 @@ Table TimeRows(const forecast::Forecast& forecast);
 AnswerTable CollectiveRows(const forecast::Forecast& forecast);
 Table MemoryRows(const forecast::MemoryForecast& memory);
 
-// The values of this file in JSON.
+// These functions convert the values of a step to JSON.
 
 // Returns the range as [low, high] in seconds or in bytes. Null if there is no range.
 Json RangeJson(const std::optional<forecast::TimeRange>& range);

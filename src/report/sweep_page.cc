@@ -225,7 +225,7 @@ class SweepCharts {
     }
     return ParetoChart(std::move(points),
                        fmt::format("{} against peak memory of every combination",
-                                   unequal_tokens_ ? "Time for a token" : "Step time"));
+                                   unequal_tokens_ ? "Time per token" : "Step time"));
   }
 
   const std::string& Key(std::size_t axis) const { return grid_.axes()[axis].key; }
@@ -266,7 +266,7 @@ class SweepCharts {
       chart.tips.push_back({ColumnOf(axis), Name(axis)});
     }
     chart.tips.push_back({"step", "Step time", "ms", 3});
-    if (unequal_tokens_) chart.tips.push_back({"token", "Time for a token", "ns", 1});
+    if (unequal_tokens_) chart.tips.push_back({"token", "Time per token", "ns", 1});
     chart.tips.insert(chart.tips.end(), {{"rate", "Tokens/s per GPU", "", 1},
                                          {"peak", "Peak memory", unit_.name, 2},
                                          {"status", "Status"},

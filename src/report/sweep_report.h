@@ -26,8 +26,8 @@ std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner:
 std::string SweepCsv(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                      const forecast::TrainingTarget& target = {});
 
-// Returns the document of `sweep --json`, version 1. Only the last key, `run`, depends on anything
-// but the input. `seconds` is the wall-clock time of the run; `known` is the number of rows that
+// Returns the document of `sweep --json`, version 1. All keys except the last, `run`, depend only
+// on the input. `seconds` is the wall-clock time of the run; `known` is the number of rows that
 // were read from a store.
 std::string SweepJson(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       double seconds, std::int64_t known = 0,
@@ -86,10 +86,10 @@ std::string TimeForAToken(const planner::SweepRow& row);
 // value if no row fits.
 std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
 // Returns the index of the fitting row with the most tokens per second per GPU, or `best` if no row
-// has more. It may use fewer GPUs than the fastest row.
+// has more. The returned row may use fewer GPUs than the fastest row.
 std::int64_t MostTokensPerGpu(const std::vector<planner::SweepRow>& rows, std::int64_t best);
-// Returns the fastest fitting row for each number of GPUs, in ascending order. Numbers without a
-// fitting row are omitted.
+// Returns the fastest fitting row for each number of GPUs, in ascending order. Numbers of GPUs
+// without a fitting row are omitted.
 std::vector<std::int64_t> FastestByGpus(const std::vector<planner::SweepRow>& rows);
 
 }  // namespace stepcast::report

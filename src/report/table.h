@@ -19,8 +19,8 @@ std::string CsvRecord(const std::vector<std::string>& fields);
 
 // Wraps text to the terminal's width. Widths are in characters (Unicode code points).
 
-// Returns the width of text lines: 80, or the width passed to SetTextWidth. It applies to the
-// process and must be set before commands run.
+// Returns the width of text lines: 80, or the width passed to SetTextWidth. The width applies to
+// the process and must be set before commands run.
 std::size_t TextWidth();
 void SetTextWidth(std::size_t width);
 
@@ -32,9 +32,9 @@ std::size_t LongestWord(std::string_view text);
 // Returns the width of the longest piece that WrapWords does not break.
 std::size_t LongestPiece(std::string_view text);
 
-// How WrapWords treats a path that is wider than the line. kBroken, for table cells: breaks it like
-// any long word. kWhole, for sentences: writes it on a separate line, which may be too wide, so
-// that users can copy it.
+// How WrapWords treats a path that is wider than the line. kBroken, for table cells: breaks the
+// path like any long word. kWhole, for sentences: writes the path on a separate line, which may be
+// too wide, so that users can copy it.
 enum class LongPaths { kBroken, kWhole };
 
 // Breaks a text into lines of at most `width` characters. The result has at least one line. A word
@@ -47,8 +47,9 @@ std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
 // a program's name) continue with a backslash before an option.
 std::string Wrapped(std::string_view text, std::size_t width = TextWidth());
 
-// Joins the lines of each paragraph of a text, then wraps it as Wrapped does. An indented line
-// begins a new paragraph, unless it is indented to the words after the label of the previous line.
+// Joins the lines of each paragraph of a text, then wraps the paragraphs like Wrapped. An indented
+// line begins a new paragraph, unless it is indented to the words after the label of the previous
+// line.
 std::string Reflowed(std::string_view text, std::size_t width = TextWidth());
 
 // Tables as plain text: aligned columns, a heading line, and units in the headings.
@@ -130,7 +131,7 @@ inline std::string In(ByteUnit unit, Bytes bytes) {
   return In(unit, static_cast<double>(bytes.count()));
 }
 
-// Returns a size that may be negative in the given unit, such as "-<0.01".
+// Returns a size in the given unit, such as "-<0.01". The size may be negative.
 std::string SignedIn(ByteUnit unit, Bytes bytes);
 
 // Returns a fraction in per cent with one digit after the decimal point: "12.3" or, with a sign,

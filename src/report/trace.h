@@ -20,7 +20,7 @@
 // The trace has the fields that Holistic Trace Analysis reads.
 namespace stepcast::report {
 
-// Writes the next bytes of the trace. After an error, it is not called again.
+// Writes the next bytes of the trace. After an error, the function is not called again.
 using TraceSink = std::function<tl::expected<void, std::string>(std::string_view)>;
 
 struct TraceSubject {

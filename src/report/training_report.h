@@ -16,8 +16,8 @@ inline constexpr double kJoulesPerKilowattHour = 3.6e6;
 // Returns an energy such as "12.33 GWh", "18,253 kWh" or "0.012 kWh".
 std::string EnergyText(double joules);
 
-// Returns the target as text, such as "15T tokens within 40.00 d, $2.5 for a GPU hour; availability
-// 100 % is assumed (--availability 0.9 says otherwise)".
+// Returns the target as text, such as "15T tokens within 40.00 d, $2.5 per GPU hour; availability
+// 90 %".
 std::string TargetText(const forecast::TrainingTarget& target);
 
 // Returns the time and the cost of the training with this step, as the labeled lines that

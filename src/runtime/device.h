@@ -30,7 +30,7 @@ struct DeviceHealth {
 
 // The progress of a run, which the watch's thread reads (watch.h) and the device updates while the
 // rank's thread waits or runs ahead. `instruction` is the longest-running operation, such as a
-// collective that waits for another rank. Between operations, it does not change.
+// collective that waits for another rank. Between operations, `instruction` does not change.
 struct Progress {
   std::atomic<std::uint64_t> operations = 0;                 // number of finished operations
   std::atomic<std::uint32_t> step = 0;                       // counted from 0, including warm-up
@@ -61,8 +61,8 @@ struct WaitTimes {
 // The rule by which kernels compute the values that they write as gradients.
 enum class GradientRule : std::uint8_t {
   // GEMMs write their results as gradients. Other kernels, and layers of layer lists, write the
-  // gradient of a quadratic loss. This loss is smallest if each parameter equals its target. The
-  // targets depend on rank and micro-batch.
+  // gradient of a quadratic loss. The quadratic loss is smallest if each parameter equals its
+  // target. The targets depend on rank and micro-batch.
   kComputed,
   // For tests that compare plans bit by bit. Gradients are small integers that depend on the rank,
   // the step, the micro-batch, and the bits of the parameters that the kernel reads. Sums of
@@ -95,7 +95,7 @@ class Device {
   virtual Attempt<void> HostWait(program::Index event) = 0;  // blocks the host
 
   // Work between BeginCapture and EndCapture is recorded but not run. Each Replay runs the recorded
-  // work once. These functions fail if the device does not support capture.
+  // work once. The functions for capture and replay fail if the device does not support capture.
   virtual Attempt<void> BeginCapture() = 0;
   virtual Attempt<void> EndCapture() = 0;
   virtual Attempt<void> Replay(std::uint32_t step) = 0;
@@ -112,9 +112,9 @@ class Device {
   // Returns the current time of the device's clock. OperationTimes uses the same clock.
   virtual Time Now() = 0;
 
-  // Makes the device update `progress` until the next call. Null: no updates. `progress` must
-  // outlive the device or the next call. Returns false if the device does not support this
-  // function; the executor then reports the operations that it issues.
+  // Makes the device update `progress` until the next call. Null: no updates. `progress` must exist
+  // until the next call or until the device is destroyed. Returns false if the device does not
+  // support this function; the executor then reports the operations that it issues.
   virtual bool ReportTo(Progress* /*progress*/) { return false; }
 
   virtual MemoryUse Memory() const = 0;

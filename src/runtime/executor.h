@@ -12,16 +12,16 @@
 // steps. The executor issues the same instructions in the same order as the simulator.
 //
 // The host thread runs ahead of the device as far as the device's queue allows (device.h). For a
-// host task, it sleeps for the task's duration.
+// host task, the host thread sleeps for the task's duration.
 //
-// Clocks. Records use the clock of rank 0. Time zero is shortly after a barrier, when all ranks
-// start to measure. Ranks on one machine (same boot) share CLOCK_MONOTONIC. The clock of another
-// machine is compared with rank 0's clock by messages of the Job, before and after the measured
-// steps. In each round, rank 0 sends its time. The other rank records the time of arrival and
-// answers with its own time. Rank 0 records when the answer arrives. A message cannot arrive before
-// it is sent, so each round yields a lower and an upper bound of the offset. The offset is the
-// middle between the tightest bounds; its error is at most half the shortest round trip. Between
-// the two comparisons, the offset is interpolated linearly.
+// Records use the clock of rank 0. Time zero is shortly after a barrier, when all ranks start to
+// measure. Ranks on one machine (same boot) share CLOCK_MONOTONIC. The clock of another machine is
+// compared with rank 0's clock by messages of the Job, before and after the measured steps. In each
+// round, rank 0 sends its time. The other rank records the time of arrival and answers with its own
+// time. Rank 0 records when the answer arrives. A message cannot arrive before it is sent, so each
+// round yields a lower and an upper bound of the offset. The offset is the middle between the
+// tightest bounds; its error is at most half the shortest round trip. Between the two comparisons,
+// the offset is interpolated linearly.
 //
 // A collective starts when its last member is ready. Because no device knows this time, ranks
 // exchange their ready times after the run, and `start` of the record is the latest.

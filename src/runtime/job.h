@@ -49,14 +49,14 @@ struct RankPlacement {
 // Returns the host name of this machine.
 std::string HostName();
 
-// Returns the places of all ranks, indexed by rank. Ranks with one host name share a node. Local
-// ranks from the launcher are not changed. Two ranks with the same host name and local rank are on
-// two nodes, because containers may share a host name.
+// Returns the placements of all ranks, indexed by rank. Ranks with one host name share a node.
+// Local ranks from the launcher are not changed. Two ranks with the same host name and local rank
+// are on two nodes, because containers may share a host name.
 std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
 
 // A job whose ranks are threads of this process, for runs without a launcher.
 
-// Creates one job for each rank, indexed by rank. Each job is for one thread. The destruction of a
+// Creates one job for each rank, indexed by rank. Each thread uses one job. The destruction of a
 // job announces that its rank has ended: ranks that wait for this rank, now or later, get a Failure
 // with this rank.
 std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks);

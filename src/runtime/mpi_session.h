@@ -58,8 +58,8 @@ Attempt<void> CheckMpi(int code, std::string_view doing);
 Attempt<std::unique_ptr<Job>> JoinMpi();
 
 // Opens the mailbox of the processes started by mpirun, or by srun with PMI, and creates a
-// communicator for it. All ranks call this function together, once each; MPI must be running
-// (mpi_session.h). Fails if stepcast was built without MPI.
+// communicator for the mailbox. All ranks call this function together, once each; MPI must be
+// running (mpi_session.h). Fails if stepcast was built without MPI.
 Attempt<std::unique_ptr<messaging::Mailbox>> OpenMpiMailbox();
 
 }  // namespace stepcast::runtime

@@ -50,8 +50,9 @@ class Watch {
   // run afterwards.
   using End = std::function<void(int status, const std::string& sentence)>;
 
-  // Creates the watch of one rank of several processes. All ranks of the job call this function.
-  // `places` are the places of all ranks. The watch must be the only user of `mailbox`.
+  // Creates the watch of one rank, if each rank is a process. All ranks of the job call this
+  // function. `places` are the placements of all ranks. The watch must be the only user of
+  // `mailbox`.
   static std::unique_ptr<Watch> OverProcesses(const std::vector<Place>& places, int rank,
                                               std::unique_ptr<messaging::Mailbox> mailbox,
                                               const WatchOptions& options, End end);
@@ -63,7 +64,7 @@ class Watch {
   // had died.
   virtual ~Watch() = default;
 
-  // Returns the progress of a rank of this process. The device writes to it.
+  // Returns the progress of a rank of this process, to which the rank's device writes.
   virtual Progress& progress(int rank) = 0;
   virtual void SetStage(int rank, Stage stage) = 0;
   // Sets the programs of ranks, indexed by rank, from which messages take the names of operations.

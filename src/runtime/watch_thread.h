@@ -118,7 +118,7 @@ class WatchThread : public Watch {
   void Begin();
   void Stop();
 
-  // Each kind of watch implements these functions. The watch's thread calls them.
+  // Each kind of watch implements these functions, which the watch's thread calls.
   virtual void ReceiveMessages() = 0;
   virtual void SendHeartbeats() = 0;  // once per interval
   virtual void Consider(Cause cause) = 0;
@@ -168,7 +168,7 @@ class WatchThread : public Watch {
   const WatchOptions options_;
   const milliseconds interval_;
   const End end_;
-  std::map<int, LocalRank> local_;                 // [rank]; its set of keys does not change
+  std::map<int, LocalRank> local_;                 // [rank]; the set of keys does not change
   std::vector<const program::Program*> programs_;  // [rank]; valid if programs_known_ is true
   std::atomic<bool> programs_known_ = false;
   int wake_read_ = -1;

@@ -282,10 +282,10 @@ void ReadParallel(MappingReader& reader, const Parts& before, Architecture& a) {
       experts->experts.exist()) {
     TakeBoth(*dense, *experts, a);
   } else if (names) {
-    reader.Report(
-        "of", "model.impossible",
-        "'of' must list a dense feed-forward layer and a layer of experts that are defined above",
-        "write 'of: [DENSE, EXPERTS]'");
+    reader.Report("of", "model.impossible",
+                  "'of' must list a dense layer and a layer of experts, both defined earlier in "
+                  "feed_forwards",
+                  "write 'of: [DENSE, EXPERTS]'");
   }
 }
 
@@ -312,7 +312,7 @@ std::string KnownNames(const Parts& parts) {
     if (!names.empty()) names += ", ";
     names += name;
   }
-  return names.empty() ? "there are none" : fmt::format("there are {}", names);
+  return names.empty() ? "none" : names;
 }
 
 // Combines a block's mixer, cross-attention and feed-forward parts.
@@ -365,9 +365,9 @@ Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Pa
       } else if (of_feed_forward != feed_forwards.end() && feed_forward == nullptr) {
         feed_forward = &of_feed_forward->second;
       } else {
-        report(fmt::format("this block cannot have the part '{}' at this position", name),
+        report(fmt::format("this block cannot have the layer '{}' at this position", name),
                fmt::format("a block can have a mixer, cross-attention and a feed-forward layer, "
-                           "in this order; mixers: {}; feed_forwards: {}",
+                           "in this order; defined mixers: {}; defined feed_forwards: {}",
                            KnownNames(mixers), KnownNames(feed_forwards)));
       }
     }
@@ -413,7 +413,7 @@ class PatternParser {
       }
       const std::int64_t times = Times();
       if (times * std::ssize(next) + std::ssize(kinds) > kMostRepeats) {
-        Fail(fmt::format("more than {} blocks", kMostRepeats));
+        Fail(fmt::format("the pattern has more than {} blocks", kMostRepeats));
         break;
       }
       for (std::int64_t i = 0; i < times; ++i) kinds.insert(kinds.end(), next.begin(), next.end());

@@ -19,8 +19,8 @@ namespace stepcast::scenario {
 // 25 us]. Errors in addition to the errors of document.h: calibration.bad-point (a row of wrong
 // length) and calibration.no-points (an empty curve).
 
-// Returns the items of one row. If their number is not `count`, appends a Diagnostic and returns an
-// empty list. `needs` describes the required items in messages.
+// Returns the items of one row. If the row does not have `count` items, appends a Diagnostic and
+// returns an empty list. `needs` describes the required items in messages.
 std::vector<Node> ItemsOfRow(const Node& node, std::size_t count, std::string_view needs,
                              std::string_view example, Diagnostics& diagnostics);
 
@@ -33,13 +33,13 @@ void ReadPoints(const std::vector<Node>& nodes, calibration::Curve& points,
 // Reads rows of a size and a time from an optional key.
 calibration::Curve ReadCurve(MappingReader& section, std::string_view key);
 
-// Returns `base` with `over` merged into it. Mappings are merged key by key. Other values of `over`
+// Merges `over` into a copy of `base`. Mappings are merged key by key. Other values of `over`
 // replace values of `base`; null removes a value. Values keep their source positions. The result
 // shares unchanged parts with the arguments, which must not be null.
 YamlTree Merged(const YamlTree& base, const YamlTree& over);
 
-// Reads the section `kernels` of a calibration profile into `costs`, and returns how the costs
-// differ by library release, ascending. LoadCalibration lists the errors; docs/formats.md documents
+// Reads the section `kernels` of a calibration profile into `costs`, and returns the differences
+// between library releases, ascending. LoadCalibration lists the errors; docs/formats.md documents
 // the format.
 std::vector<calibration::KernelRelease> ReadKernelCosts(MappingReader& section,
                                                         calibration::KernelCosts& costs);
@@ -52,8 +52,8 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //
 //  name: h100-sxm
 //  provenance: {machine: ..., software: ..., when: ..., how: ...}   # free keys, at least one
-//  kernels:                                   # each section may be missing, none of its keys may
-//    gemm:                                    # the data types that were measured, one or more
+//  kernels:                                   # sections are optional, keys are required
+//    gemm:                                    # one or more data types
 //      bf16: {max_efficiency: 0.795, half_flops: 3900000000}
 //    attention_forward_efficiency: 0.35
 //    attention_backward_efficiency: 0.28
@@ -61,11 +61,11 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //    start_latency: 2 us
 //    launch: 5 us
 //    collective_launch: 20 us
-//    releases:                                # oldest first; each lists what changes from it on
+//    releases:                                # oldest first; differences from the previous entry
 //      - {torch: "2.8", token_sum_time: 5.5 ns}
-//  frameworks: calibration/hosts/frameworks.yaml   # see below
-//  host:                                           # of this very machine
-//    dispatch: {megatron: {module: 100 us, autograd: 20 us}}   # by framework, each may be missing
+//  frameworks: calibration/hosts/frameworks.yaml   # measured on the reference host
+//  host:                                           # measured on this machine
+//    dispatch: {megatron: {module: 100 us, autograd: 20 us}}   # by framework, all optional
 //  links:
 //    nvlink_efficiency: 0.824
 //    pcie_efficiency: 0.75
@@ -77,14 +77,14 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //    first_communicator: 717 MiB
 //    next_communicator: 512 MiB
 //    gemm_workspace: 32 MiB
-//  collectives:                               # sizes as nccl-tests counts them, ascending
+//  collectives:                               # sizes as in nccl-tests, ascending
 //    - {collective: all_reduce, ranks: 4, nodes: 4, points: [[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]}
 //
-// Measured times. Measured times have priority over the efficiencies, which are then optional:
+// Measured times have priority over the efficiencies, which are then optional:
 //
 //  kernels:
 //    gemm_surface: {bf16: [[1024, 1024, 4096, 25 us], ...]}    # every combination of m, n, k
-//    gemm_input_gradient_surface, gemm_weight_gradient_surface # alike, by layout of the operands
+//    gemm_input_gradient_surface, gemm_weight_gradient_surface # the same for GEMMs of gradients
 //    attention_forward_surface: {bf16: [[128, 2048, 64, 310 us], ...]}  # heads, sequence, head
 //                                                              # size; attention_backward_surface
 //    memory_curve: [[1 MiB, 4 us], ...]                        # bytes read and written, time
@@ -107,8 +107,8 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 // Host costs of frameworks' code as YAML, calibration/hosts/*.yaml:
 //
 //  name: frameworks
-//  host: ...                                                # the reference host, in words
-//  dispatch:                                                # by framework, each may be missing
+//  host: ...                                                # description of the reference host
+//  dispatch:                                                # by framework, all optional
 //    megatron: {module: 112 us, autograd: 28 us}
 //
 // Times are at most 100 ms.

@@ -80,7 +80,7 @@ bool IsSwitchedOff(const JsonValue& value) {
 void WarnOfUnknown(HuggingFaceReader& reader, const std::string& path) {
   std::string said = "the forecast ignores this key, because it is unknown";
   const std::string_view nearest = NearestWord(path, reader.KeysAskedFor());
-  if (!nearest.empty()) said += fmt::format("; was {} meant?", Quoted(nearest));
+  if (!nearest.empty()) said += fmt::format("; did you mean {}?", Quoted(nearest));
   reader.Warn(path, said);
 }
 

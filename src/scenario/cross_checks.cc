@@ -65,9 +65,9 @@ class CrossChecks {
     if (scenario_.model != nullptr && scenario_.model->is_layer_list()) {
       Report(
           "scenario.mixed-layers", location,
-          "a layer list gives the times of one kind of device, but the cluster has several kinds",
-          "use 'model' with an architecture instead of a layer list, or use nodes of one kind and "
-          "set cluster.slow_devices");
+          "a layer list has times for only one kind of device, but the cluster has several kinds",
+          "describe 'model' by its architecture instead of layer times; or use nodes of one kind, "
+          "with cluster.slow_devices for slower devices");
     }
   }
 
@@ -101,12 +101,11 @@ class CrossChecks {
         micro_batches * micro_batch + list->optimizer_step <= kLongestStep) {
       return;
     }
-    Report(
-        "scenario.step-too-long", LocationOf(root_, "model"),
-        fmt::format("a step takes more than a day: {} micro-batches of {} each, and an update of "
-                    "{}",
-                    micro_batches, FormatTime(micro_batch), FormatTime(list->optimizer_step)),
-        "check the units of the times of layers");
+    Report("scenario.step-too-long", LocationOf(root_, "model"),
+           fmt::format("a step takes more than a day: {} micro-batches of {} each, plus {} for "
+                       "the optimizer",
+                       micro_batches, FormatTime(micro_batch), FormatTime(list->optimizer_step)),
+           "check the units of the layer times");
   }
 
   // Reports profiles of another GPU, and figures that the cluster's GPU cannot have.
@@ -131,8 +130,8 @@ class CrossChecks {
       Report("calibration.another-gpu", named ? named->location() : profile.location,
              fmt::format("the profile {} is for {}, but this GPU is {}", Quoted(profile.name),
                          fmt::join(profile.gpus, ", "), gpu.name),
-             fmt::format("remove the profile {} to use the profile of {}; or accept this profile, "
-                         "with a warning: --set calibration_of_another_gpu=true",
+             fmt::format("remove the profile {} to use the profile of {}; to keep the "
+                         "profile, with a warning, add --set calibration_of_another_gpu=true",
                          without, gpu.name));
       return;
     }

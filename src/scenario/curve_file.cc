@@ -83,8 +83,7 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
         "nodes", "calibration.implausible",
         fmt::format("the number of ranks, {}, is not divisible by the number of nodes, {}",
                     curve.ranks, curve.nodes),
-        "remove the measurements of groups that have different numbers of ranks on different "
-        "nodes");
+        "remove measurements in which nodes have different numbers of ranks");
   }
   reader.Optional("algorithm", curve.algorithm, Algorithms());
   reader.List("documented", Need::kOptional, curve.documented, ReadDocumented);

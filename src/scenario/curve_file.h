@@ -21,16 +21,16 @@ void ReadTransport(MappingReader& reader, Need need, Transport& transport);
 //  machine: ...
 //  topology: topologies/dgx-h200.yaml
 //  nccl: "2.27"
-//  rule: ...                         # how points were divided
-//  not_counted: ...                  # optional: why none of it counts
+//  rule: ...                         # how the points were divided into `fit` and `held_back`
+//  not_counted: ...                  # optional: why statistics of accuracy omit the source
 //  inside: nvlink                    # or pcie; the links between GPUs of a node
-//  network: 400 GB/s                 # of all cards of a node; required if `nodes` is above 1
-//  transport: infiniband             # of messages there; required with `network`
+//  network: 400 GB/s                 # sum over a node's NICs; required if `nodes` is above 1
+//  transport: infiniband             # of messages between nodes; required with `network`
 //  curves:
 //    - collective: all_reduce
 //      ranks: 8
 //      nodes: 1
-//      algorithm: ring               # optional: the user forced it
+//      algorithm: ring               # optional: if the user forced an algorithm
 //      documented:                   # optional: NCCL's choices
 //        - {from: 32 KiB, to: 1 MiB, algorithm: ring, protocol: LL}
 //      fit: [[1 MiB, 46 us], ...]    # each list ascends by size; at least one is needed

@@ -5,8 +5,8 @@
 #include <string_view>
 
 // Finds input files. The data root is the folder with models/, topologies/, calibration/ and
-// scenarios/: $STEPCAST_DATA if this variable is set. Otherwise, it is found relative to the
-// binary: in the binary's Bazel runfiles, in the workspace that contains the binary, in
+// scenarios/: $STEPCAST_DATA if this variable is set. Otherwise, the folder is found relative to
+// the binary: in the binary's Bazel runfiles, in the workspace that contains the binary, in
 // share/stepcast next to the binary's bin/, or in a Bazel test's runfiles ($RUNFILES_DIR).
 namespace stepcast::scenario {
 
@@ -18,7 +18,7 @@ std::string DataRoot();
 // does not exist.
 std::optional<std::string> FindInput(std::string_view path, std::string_view folder);
 
-// Returns the paths that FindInput tries for `path`, for the hint of a Diagnostic.
+// Returns the hint of a Diagnostic: the folders in which FindInput looks for `path`.
 std::string PlacesTried(std::string_view path, std::string_view folder);
 
 // Returns the folder of a file: "scenarios" for "scenarios/x.yaml", "" for "x.yaml".

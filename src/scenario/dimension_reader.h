@@ -8,7 +8,7 @@
 // names.
 namespace stepcast::scenario {
 
-// The allowed values of soft-caps of attention scores and logits. 0: no cap.
+// The allowed soft-caps for attention scores and logits. 0: no cap.
 inline constexpr DecimalRange kCap = {0, 1e6};
 // The allowed widths of layers. 0: there is no such layer.
 inline constexpr IntegerRange kWidth = {1, model::kMostWidth};

@@ -38,7 +38,7 @@
 //      link.Optional("latency", thing.latency);       // without the key, the member keeps its value
 //    });
 //    reader.Finish();                                 // unknown keys are reported here
-//    if (reader.failed()) return std::nullopt;        // some mistake in it or below it
+//    if (reader.failed()) return std::nullopt;        // a mistake in the mapping, at any depth
 //    return thing;
 //  }
 namespace stepcast::scenario {
@@ -46,26 +46,28 @@ namespace stepcast::scenario {
 // A YAML node of an input file, with its dotted path. Cheap to copy.
 class Node {
  public:
-  // Creates a node. `schema` records the keys that readers request. Null: no keys are recorded.
+  // Creates a node. `schema` records the keys that readers request. If `schema` is null, no keys
+  // are recorded.
   Node(YamlTree tree, std::string path, Schema* schema = nullptr)
       : tree_(std::move(tree)), path_(std::move(path)), schema_(schema) {}
 
   NodeKind kind() const { return tree_->kind; }
-  // Returns the dotted path, such as "training.precision" or "layers[2].name". Empty for the root.
+  // Returns the dotted path, such as "training.precision" or "layers[2].name". The path of the root
+  // is empty.
   const std::string& path() const { return path_; }
   Location location() const { return tree_->position.location(); }
   const std::string& file() const { return *tree_->position.file; }
   const YamlTree& tree() const { return tree_; }
   Schema* schema() const { return schema_; }
 
-  // scalar() returns the text of a scalar without quotes. quoted() returns whether it was quoted.
-  // Only for kScalar.
+  // scalar() returns the text of a scalar without quotes. quoted() returns whether the text was
+  // quoted. The node must be a kScalar.
   const std::string& scalar() const { return tree_->scalar; }
   bool quoted() const { return tree_->quoted; }
-  // Returns the items of a kSequence. Empty for other kinds.
+  // Returns the items of a kSequence. Other kinds have no items.
   std::vector<Node> items() const;
-  // Returns the entries of a kMapping. Empty for other kinds. Used for mappings with free keys,
-  // such as `provenance`.
+  // Returns the entries of a kMapping. Other kinds have no entries. Used for mappings with free
+  // keys, such as `provenance`.
   std::vector<std::pair<std::string, Node>> entries() const;
 
   // Describes the node for messages: "'010'" for a scalar, otherwise "a mapping", "a sequence" or
@@ -78,8 +80,8 @@ class Node {
   Schema* schema_;
 };
 
-// Reads and parses a file. Appends mistakes to `diagnostics`. Returns no value only if the file has
-// no tree.
+// Reads and parses a file. Appends mistakes to `diagnostics`. Returns no value only if the file
+// cannot be read or parsed.
 std::optional<Node> ReadDocument(const std::string& path, Diagnostics& diagnostics);
 // Parses a text. `file` is the name of the text in positions.
 std::optional<Node> ParseDocument(std::string_view text, const std::string& file,
@@ -94,8 +96,8 @@ struct Word {
   T value;
 };
 
-// The words of a key and their values. The word of a value that stands alone is the text itself, or
-// what its function Name states.
+// The words of a key and their values. If only values are given, the word for a value is
+// Name(value) or, for texts, the value itself.
 template <typename T>
 struct Words : std::vector<Word<T>> {
   Words() = default;
@@ -124,10 +126,10 @@ using Rule = std::conditional_t<
                                               std::conditional_t<std::is_same_v<T, Version>,
                                                                  std::string_view, Zero>>>>>;
 
-// These functions return the value of one node. If the value is wrong, they append a Diagnostic and
-// return no value. Integers are plain decimal numbers. Booleans are true or false. Text must not be
-// empty. Decimals may have an exponent and quotes. The largest values are 1 EiB for bytes, 24 h for
-// times, and 1000 PB/s for bandwidths.
+// These functions return the value of one node. If the value is wrong, the functions append a
+// Diagnostic and return no value. Integers are plain decimal numbers. Booleans are true or false.
+// Text must not be empty. Decimals may have an exponent and quotes. The largest values are 1 EiB
+// for bytes, 24 h for times, and 1000 PB/s for bandwidths.
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics);
 std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics);
@@ -143,7 +145,7 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
 // Reads words: either one text with spaces between the words, or a sequence of words.
 std::optional<std::vector<std::string>> ReadWords(const Node& node, Diagnostics& diagnostics);
-// Returns whether the node is the word `word`. For keys that also accept other kinds of values.
+// Returns whether the node is the word `word`, for keys that also accept other kinds of values.
 bool IsWord(const Node& node, std::string_view word);
 // Returns the index of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
@@ -175,7 +177,7 @@ std::optional<T> ReadWord(const Node& node, const Words<T>& words, Diagnostics& 
 }
 
 // Reads a mapping key by key. Each Read function requests one key and returns the key's value, or
-// no value if the key is missing or its value is wrong. A Read function appends a Diagnostic for a
+// no value if the key is missing or the value is wrong. A Read function appends a Diagnostic for a
 // wrong value and for a missing required key.
 class MappingReader {
  public:
@@ -200,15 +202,15 @@ class MappingReader {
   std::optional<Node> ReadNode(std::string_view key, Need need, std::string_view what);
   template <typename T>
   std::optional<T> ReadWord(std::string_view key, Need need, const Words<T>& words);
-  // Reads one of `values`, which are written as their function Name states.
+  // Reads one of `values`. Name(value) is the word for a value in the file.
   template <typename T>
   std::optional<T> ReadNamed(std::string_view key, Need need, std::initializer_list<T> values) {
     return ReadWord<T>(key, need, values);
   }
 
   // These functions read a key into `value`. If the key is missing or its value is wrong, `value`
-  // stays as it is, but a required integer becomes the smallest that is allowed, and an empty
-  // optional has no value.
+  // does not change, with two exceptions: a required integer becomes the smallest allowed integer,
+  // and a std::optional becomes empty.
   template <typename T>
   void Optional(std::string_view key, T& value, const Rule<T>& rule = {}) {
     value = ReadAs<T>(key, Need::kOptional, rule).value_or(value);
@@ -237,8 +239,8 @@ class MappingReader {
   void Section(std::string_view key, Need need, T& value, const Function& read) {
     Section(key, need, [&](MappingReader& section) { value = read(section); });
   }
-  // Appends the items of a sequence to `list`. `read` takes an item and diagnostics; an optional
-  // without a value is left out.
+  // Appends the items of a sequence to `list`. `read` takes an item's node and diagnostics. If it
+  // returns an empty std::optional, the item is omitted.
   template <typename T, typename Function>
   void List(std::string_view key, Need need, std::vector<T>& list, const Function& read);
 
@@ -254,7 +256,8 @@ class MappingReader {
   // `training`.
   std::string PathOf(std::string_view key) const;
   const Node& node() const { return node_; }
-  // Returns the list of mistakes. Pass it to functions that read single values, which append to it.
+  // Returns the list of mistakes. Pass the list to functions that read single values, which append
+  // their mistakes.
   Diagnostics& diagnostics() { return *diagnostics_; }
 
   // Appends a format-specific mistake at the value of `key`.
@@ -277,7 +280,7 @@ class MappingReader {
   Node node_;
   Diagnostics* diagnostics_;
   std::size_t diagnostics_before_;
-  std::vector<std::string_view> known_;  // literals of the callers
+  std::vector<std::string_view> known_;  // string literals of the callers
 };
 
 template <typename T>

@@ -24,7 +24,7 @@ void ReadText(MappingReader& reader, model::Architecture& a);
 // Reads the key `output`, the prediction of the head. If the key is missing, the head predicts
 // words.
 model::Prediction ReadPrediction(MappingReader& reader);
-// Reads an encoder before a decoder, and inserts its blocks before the blocks of the pattern.
+// Reads an encoder before a decoder, and inserts the encoder's blocks before the pattern's blocks.
 // Cross-attention reads the encoder's output.
 void ReadEncoder(MappingReader& reader, const Letters& letters, model::Architecture& a);
 // Reads the key `towers`, the image encoders. A tower without layers is ignored.

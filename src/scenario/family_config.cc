@@ -230,10 +230,10 @@ class ConfigEvaluator {
         }
         const std::optional<FamilyValue> stated = Stated(entry.key);
         if (!stated || stated->Text() == entry.value->scalar) continue;
-        reader_.Refuse(
-            entry.key,
-            fmt::format("models of this model_type must have {}", Quoted(entry.value->scalar)),
-            formats::kTakeTheKeyOut);
+        reader_.Refuse(entry.key,
+                       fmt::format("for this model_type, the only supported value is {}",
+                                   Quoted(entry.value->scalar)),
+                       formats::kTakeTheKeyOut);
       }
     }
     if (const YamlNode* warned = Child(family_, "warned")) {

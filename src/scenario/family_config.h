@@ -19,16 +19,16 @@
 // required key of the config.json is missing), model.not-modelled (an unsupported value).
 namespace stepcast::scenario {
 
-// Returns the file of the shipped family for the model, including all sections of the families that
-// it extends. The family is determined by the model_type of the config.json ("qwen3_next") or of
-// its `text_config`, if any.
+// Returns the file of the shipped family for the model, with the inherited sections of the families
+// that this family extends. The family is determined by the model_type of the config.json
+// ("qwen3_next") or of its `text_config`, if any.
 Result<Node> FamilyOf(const formats::JsonObject& config);
 
 // Optional parts of a config.json's model, in addition to its main layers.
 struct ConfigParts {
   bool further_tokens = false;  // the multi-token-prediction module
-  // `patches`: number of image patches of a sequence, which the tower encodes. `image`: number of
-  // patches of one image. Not set: the model has no tower.
+  // `patches`: number of image patches per sequence that the tower encodes. `image`: number of
+  // patches per image. Not set: the model has no tower.
   std::optional<std::int64_t> patches{}, image{};
   bool frozen = false;                           // the tower is not trained
   std::optional<std::int64_t> encoder_tokens{};  // tokens per sequence of an encoder before the
@@ -37,7 +37,7 @@ struct ConfigParts {
 
 struct FamilyModel {
   Node description;                             // a model file
-  std::shared_ptr<const model::Family> family;  // null: the description states the family
+  std::shared_ptr<const model::Family> family;  // null: `description` has the key `family`
   std::string name;                             // value of "_name_or_path", or empty
   std::vector<std::string> warnings{};
   // Set only for a model that is described by its dimensions.

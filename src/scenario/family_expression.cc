@@ -181,7 +181,7 @@ class Parser {
       } else if (sign == "/") {
         a = With(FamilyValue::Of(a.number / b.number), a, b);
       } else if (a.kind != Kind::kInteger || b.kind != Kind::kInteger) {
-        Fail(fmt::format("'{}' needs whole numbers", sign));
+        Fail(fmt::format("'{}' needs two integers", sign));
       } else {
         const std::int64_t rest = (a.integer % b.integer + b.integer) % b.integer;
         // The divisor is more often wrong (heads that do not divide a width).

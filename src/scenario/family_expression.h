@@ -47,12 +47,13 @@ struct FamilyValue {
   std::string Text() const;
 };
 
-// A mistake in an expression. `what` describes it as a sentence without a period.
+// A mistake in an expression. `what` describes the mistake in a sentence without a period.
 struct FamilyMistake {
   std::string what;
 };
 
-// A function that returns the value of a name. It throws a FamilyMistake if the name is unknown.
+// A function that returns the value of a name. The function throws a FamilyMistake if the name is
+// unknown.
 using FamilyNames = std::function<FamilyValue(std::string_view name)>;
 
 // Evaluates an expression. Throws a FamilyMistake if the expression is invalid.

@@ -19,12 +19,12 @@ inline constexpr std::string_view kFamilies = "models/families";
 
 // FamilyOfDimensions returns a shipped family whose model files contain dimensions. FamilyOfBlocks
 // returns a shipped family whose model files describe blocks. Null if there is no such family, or
-// if its file has mistakes, which are appended.
+// if the family's file has mistakes. The functions append mistakes to `diagnostics`.
 std::shared_ptr<const model::Family> FamilyOfDimensions(const std::string& name,
                                                         Diagnostics& diagnostics);
 std::shared_ptr<const model::Family> FamilyOfBlocks(const std::string& name,
                                                     Diagnostics& diagnostics);
-// Returns the module names of a family of blocks whose file has been read.
+// Returns the module names from the file of a family that describes models by blocks.
 std::shared_ptr<const model::Family> FamilyOfBlocks(const Node& family, Diagnostics& diagnostics);
 // Returns the general module names, for blocks that belong to no family.
 std::shared_ptr<const model::Family> GeneralFamily(Diagnostics& diagnostics);
@@ -35,8 +35,8 @@ std::vector<std::string> FamiliesOfDimensions();
 std::vector<std::string> FamiliesOfBlocks();
 
 // Returns why a known family has no file, such as "opt differs from gpt2 by feed-forward layers of
-// ReLU, which are not modelled". `name` is a family, or a model or file whose name starts with a
-// family's name. Empty if the family is unknown.
+// ReLU, which are not modelled". `name` is the name of a family, a model or a file, and starts with
+// the family's name. Empty if the family is unknown.
 std::string UnmodelledFamily(std::string_view name);
 
 std::string FamilyPath(const std::string& name);
@@ -44,8 +44,8 @@ std::string NameOfFamily(const Node& family);
 // Returns whether blocks, not dimensions, describe the models of a family.
 bool HasBlocks(const YamlNode& family);
 
-// Returns the file of a family, with all sections of the families that it extends. If there are
-// mistakes, appends them and returns no value.
+// Returns the file of a family, with all sections of the families that this family extends. If
+// there are mistakes, appends them and returns no value.
 std::optional<Node> ReadFamily(const std::string& path, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

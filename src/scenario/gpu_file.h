@@ -11,12 +11,12 @@
 // GPU data sheets as YAML, topologies/gpus/*.yaml:
 //
 //  name: h100-sxm
-//  sources: [...]                # free text, where the figures come from
-//  memory: 79.11 GiB             # what the driver lets a process allocate
+//  sources: [...]                # free text: origins of the values
+//  memory: 79.11 GiB             # the most that the driver lets a process allocate
 //  memory_bandwidth: 3350 GB/s
 //  multiprocessors: 132
 //  compute_capability: "9.0"     # only for CUDA devices; collectives are then NCCL's
-//  peak:                         # dense; types that the device cannot compute in are left out
+//  peak:                         # dense rates of the supported data types
 //    {fp32: 66.9 TFLOPS, bf16: 989.4 TFLOPS, fp16: 989.4 TFLOPS, fp8: 1978.9 TFLOPS}
 //
 // Errors, in addition to the errors of document.h: topology.unknown-gpu (no such file),
@@ -27,12 +27,13 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
 Result<topology::Gpu> LoadGpu(const std::string& path);
 
 // Returns the GPU to which `name` refers in a file in `folder`. `name` is the path of a .yaml file,
-// or the name of a file in topologies/gpus of the data root ("h100-sxm"). If the form factor is
-// missing, it is SXM ("h100": h100-sxm). Case is ignored. `location` is the position of the name.
+// or the name of a file in topologies/gpus of the data root ("h100-sxm"). If the name has no form
+// factor, SXM is assumed ("h100": h100-sxm). Case is ignored. `location` is the position of the
+// name.
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics);
 
-// Returns the data root's name of a GPU, such as "h100-sxm" for "H100". Empty: no such GPU.
+// Returns the name of a GPU in the data root, such as "h100-sxm" for "H100". Empty: no such GPU.
 std::string GpuNamed(std::string_view name);
 
 }  // namespace stepcast::scenario

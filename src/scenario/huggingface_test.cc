@@ -278,7 +278,7 @@ TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
        "model: 'made_up' is 3: the forecast ignores this key, because it is unknown"},
       {"\"num_key_value_head\": 4",
        "model: 'num_key_value_head' is 4: the forecast ignores this key, because it is unknown; "
-       "was 'num_key_value_heads' meant?"},
+       "did you mean 'num_key_value_heads'?"},
   };
   for (const auto& [key, warning] : cases) {
     EXPECT_EQ(ConfigOf(Adding(llama, key)).warnings, std::vector<std::string>{warning});
@@ -334,8 +334,8 @@ TEST(HuggingFaceTest, RotaryPositionsByTypeOfLayer) {
   EXPECT_EQ(full.constants.rotary_scaling->factor, 8);
   EXPECT_EQ(full.warnings,
             std::vector<std::string>{
-                "model: 'rope_parameters.sliding_attention' is an object: the model has no layers "
-                "of the type, so the forecast ignores the rotary positions of the type"});
+                "model: 'rope_parameters.sliding_attention' is an object: the forecast ignores "
+                "these rotary positions, because the model has no layers of this type"});
   const HuggingFaceConfig windows = ConfigOf(Adding(TextOf("mistral-7b"), sections));
   EXPECT_EQ(windows.constants.rotary_base, 20'000);
   EXPECT_FALSE(windows.constants.rotary_scaling.has_value());
@@ -361,14 +361,14 @@ TEST(HuggingFaceTest, RotaryRules) {
       scaled("{\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}");
   EXPECT_FALSE(unknown.constants.rotary_scaling.has_value());
   EXPECT_EQ(unknown.warnings, std::vector<std::string>{
-                                  "model: 'rope_scaling.type' is 'mrope': the type of scaling is "
+                                  "model: 'rope_scaling.type' is 'mrope': this type of scaling is "
                                   "unknown, so the forecast does not scale rotary positions"});
   EXPECT_EQ(scaled("2.0").warnings,
-            std::vector<std::string>{"model: 'rope_scaling' is 2: the value is not an object, so "
+            std::vector<std::string>{"model: 'rope_scaling' is 2: this key is not an object, so "
                                      "the forecast does not scale rotary positions"});
   EXPECT_EQ(
       ConfigOf(Adding(Llama31OfTransformers5(), "\"rope_scaling\": {\"factor\": 2.0}")).warnings,
-      std::vector<std::string>{"model: 'rope_scaling' is an object: the forecast ignores the key "
+      std::vector<std::string>{"model: 'rope_scaling' is an object: the forecast ignores this key "
                                "and uses rope_parameters"});
 }
 
@@ -415,9 +415,9 @@ TEST(HuggingFaceTest, TypesOfLayers) {
             "the layers without an attention window must be at regular intervals in "
             "layer_types: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
-            "models with the same model_type have no attention window: 'layer_types' is an array");
+            "models of this model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
-            "models with the same model_type have no attention window: 'layer_types' is an array");
+            "models of this model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
             "the model has 32 layers, but layer_types has 31 entries: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, "\"layer_types\": [\"full_attention\", 1]"),

@@ -39,7 +39,7 @@ class InputCache {
 
 // Values computed from input files, each computed once and shared by all scenarios of a sweep.
 // Files must not change while this object exists. Thread-safe: if several threads need a value, one
-// computes it and the others wait.
+// thread computes the value and the others wait.
 template <typename T>
 class SharedInputs {
  public:
@@ -79,7 +79,7 @@ class SharedInputs {
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
-// The contents of an InputCache. The readers that fill the cache use them.
+// The contents of an InputCache, for the readers that fill the cache.
 
 // The tree of a file, and the mistakes that did not prevent parsing.
 struct Document {
@@ -98,13 +98,13 @@ struct InputCache::Contents {
 
 // Suggests known names for an unknown name.
 
-// Suggests files for a path that was not found. For a name without a folder ("h100"): the files in
-// the data root's folder for this key whose names contain it. For other paths: the most similar
-// path in the same folder.
+// Suggests files for a path that was not found. For a name without a folder ("h100"): the shipped
+// files for `key` whose names contain the name. For other paths: the most similar path in the same
+// folder.
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key);
 
 // Returns suggestions from `known`: all names that contain the word ("h100-sxm" for "h100") or, if
-// no name contains it, the most similar name. Empty if no name is similar.
+// no name contains the word, the most similar name. Empty if no name is similar.
 std::vector<std::string> NamesMeant(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace stepcast::scenario

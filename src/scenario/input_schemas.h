@@ -12,7 +12,7 @@ struct InputSchema {
 };
 
 // Returns the schema of a kind of input file. The kind is "scenario", "plan" (plan.json), "model",
-// "topology" or "gpu". The schema consists of the keys for which the reader of such files asks.
+// "topology" or "gpu". The schema has the keys that the reader of such files requests.
 InputSchema InputSchemaOf(std::string_view kind);
 
 }  // namespace stepcast::scenario

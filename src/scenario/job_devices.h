@@ -16,12 +16,13 @@
 namespace stepcast::scenario {
 
 // The GPUs of a topology that a job uses (`cluster.devices`). The job uses as few nodes as
-// possible, starting with the first, and on every node the same number of GPUs, starting with the
-// first. Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the first six of two
-// nodes, as with `torchrun --nproc-per-node 6`.
+// possible, with the same number of GPUs on every node. Nodes and GPUs are used in ascending order.
+// Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the first six of two nodes, as
+// with `torchrun --nproc-per-node 6`.
 //
-// Nodes must be equal because launchers start equally many processes on each node, and because NCCL
-// uses the resources of the weakest node on all nodes of a communicator.
+// Every node must have the same number of the job's GPUs. Reasons: launchers start equally many
+// processes on each node, and NCCL uses the resources of the weakest node on all nodes of a
+// communicator.
 
 // The nodes of a topology that a job uses.
 struct NodesOfGpus {
@@ -31,8 +32,8 @@ struct NodesOfGpus {
 };
 
 // Returns the number of the job's GPUs, out of `all` GPUs of the topology. If `devices` is `plan`,
-// this is the product of the plan's degrees along all axes. If the request does not contain the
-// data-parallel degree, the largest possible degree is used. The result may exceed `all`;
+// the result is the product of the plan's degrees along all axes. If the request does not contain
+// the data-parallel degree, the largest possible degree is used. The result may exceed `all`;
 // legality.h then reports an error.
 std::int64_t DevicesOfJob(const DevicesRequest& devices, const plan::Request& request,
                           std::int64_t all);
@@ -58,9 +59,9 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
 
 // Clusters with several kinds of nodes (Scenario::other_nodes). The first nodes have kind 0.
 //
-// A rank's own work is priced on its kind of node. A collective is priced once for each kind of its
-// ranks' nodes, as if all nodes were of this kind, and has the longest of these times, because
-// rings and trees run at the rate of their slowest link.
+// A rank's operations, except collectives, are priced on the rank's kind of node. A collective is
+// priced once for each kind of node in its group, as if all nodes were of this kind. The collective
+// has the longest of these times, because rings and trees run at the rate of their slowest link.
 
 int KindCount(const Scenario& scenario);
 // Returns the kind of node on which a rank runs.

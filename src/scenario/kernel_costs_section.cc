@@ -214,9 +214,7 @@ calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view
   std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::int64_t, Time>> curves;
   for (const Node& node : ReadRows(by_type, type)) {
     const std::vector<Node> row =
-        ItemsOfRow(node, 4,
-                   "the number of heads, the length of a sequence, the size of a head "
-                   "and a time",
+        ItemsOfRow(node, 4, "the number of heads, the sequence length, the head size and a time",
                    "[128, 2048, 64, 310 us]", diagnostics);
     if (row.empty()) continue;
     const auto heads = ReadCount(row[0], diagnostics);

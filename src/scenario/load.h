@@ -20,8 +20,8 @@ Result<Scenario> Load(const std::string& path, const std::vector<std::string>& o
                       InputCache& cache);
 Result<Scenario> Load(const std::string& path);
 
-// Loads a scenario from a text. `file` names the text in positions, and its folder is the base of
-// relative paths in the text.
+// Loads a scenario from a text. `file` names the text in positions. The folder of `file` is the
+// base of relative paths in the text.
 Result<Scenario> LoadText(std::string_view text, const std::string& file,
                           const std::vector<std::string>& overrides, InputCache& cache);
 

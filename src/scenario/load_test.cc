@@ -600,16 +600,17 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
       "data_parallel: {zero_stage: 0, framework: ddp}\n",
       set);
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
-  EXPECT_EQ(loaded->warnings,
-            (std::vector<std::string>{
-                "training.master_weights has no effect with fp32 parameters, which need no master "
-                "weights",
-                "training.checkpoint_early_stop has no effect with activation_checkpointing none, "
-                "but only with full and selective_op",
-                "communication.nccl_collnet has no effect on one node, because the GPUs of one "
-                "node do not use the switches of the fabric",
-                "training.norm has no effect with this model, because the model's layers run the "
-                "same kernels by default"}));
+  EXPECT_EQ(
+      loaded->warnings,
+      (std::vector<std::string>{
+          "training.master_weights has no effect with fp32 parameters, which need no master "
+          "weights",
+          "training.checkpoint_early_stop has an effect only with activation_checkpointing full or "
+          "selective_op, not with none",
+          "communication.nccl_collnet has no effect on one node, because the GPUs of one "
+          "node do not use the switches of the fabric",
+          "training.norm has no effect, because this model's layers run the same kernels "
+          "with the default value"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {
@@ -674,7 +675,7 @@ TEST(Load, RefusesAProfileOfAnotherGpuUnlessAskedForIt) {
             "--set calibration=calibration/h100-sxm.yaml: error[calibration.another-gpu]: the "
             "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n"
             "  hint: remove the profile (--set calibration=null) to use the profile of "
-            "a100-sxm-80gb; or accept this profile, with a warning: --set "
+            "a100-sxm-80gb; to keep the profile, with a warning, add --set "
             "calibration_of_another_gpu=true\n");
   const auto own = LoadString(a100, {pin, "calibration=null"});
   ASSERT_TRUE(own.has_value()) << Messages(own);
@@ -789,7 +790,7 @@ TEST(Load, ADeviceCountSaysHowToLeaveGpusIdle) {
       Messages(LoadString(std::string(kShipped), {"parallelism.data=4"})),
       "--set parallelism.data=4: error[plan.device-count]: data 4 x tensor 1 x pipeline 1 x "
       "context 1 = 4 ranks, but the cluster has 16 devices\n  hint: write data: 16, or omit data "
-      "(--set parallelism.data=null); or leave the other GPUs idle: --set cluster.devices=plan\n");
+      "(--set parallelism.data=null); or leave the unused GPUs idle: --set cluster.devices=plan\n");
 }
 
 TEST(Load, ASlowDeviceThatIsIdleHasNoEffect) {
@@ -860,8 +861,8 @@ TEST(Load, WarnsAboutTablesOfOtherGroups) {
   EXPECT_EQ(WarningsWithTables(table(2, 1) + ", " + table(8, 8)), std::vector<std::string>{});
   EXPECT_EQ(WarningsWithTables(table(4, 1) + ", " + table(2, 1)),
             std::vector<std::string>{
-                "the forecast does not use the profile's tables of collectives, because they were "
-                "measured over 4 ranks on 1 node, 2 ranks on 1 node, but this plan uses 8 ranks on "
+                "the forecast does not use the profile's tables of collectives: the tables are "
+                "for 4 ranks on 1 node, 2 ranks on 1 node, but this plan uses 8 ranks on "
                 "8 nodes (each device of a flat cluster is a node)"});
   // Hybrid sharding: groups of four shards, and of two replicas.
   const std::vector<std::string> hybrid = {"data_parallel.zero_stage=3",

@@ -500,8 +500,8 @@ class Loader::Reading {
       if (cluster == nullptr) continue;
       if (cluster->gpus_per_node() != scenario_.cluster->gpus_per_node()) {
         Report("scenario.mixed-nodes", other.location,
-               fmt::format("all nodes of a cluster must have the same number of GPUs, but nodes of "
-                           "this kind have {} GPUs, and nodes of the first kind have {}",
+               fmt::format("all nodes of a cluster must have the same number of GPUs: these "
+                           "nodes have {}, but the cluster's first nodes have {}",
                            cluster->gpus_per_node(), scenario_.cluster->gpus_per_node()),
                "use node types with the same number of GPUs");
         continue;
@@ -558,8 +558,8 @@ class Loader::Reading {
     if (profile == nullptr || !gpu.has_value()) return profile;
     if (const auto stand_in = StandInAs(*profile, *gpu)) {
       scenario_.warnings.push_back(
-          fmt::format("there are no measurements for {}. The forecast uses the profile '{}', which "
-                      "has the same {}, and the range of the step time is twice as wide",
+          fmt::format("there are no measurements for {}. The forecast uses the profile '{}', of a "
+                      "GPU with the same {}, and doubles the range of the step time",
                       gpu->name, profile->name,
                       gpu->compute_capability > 0 ? "compute capability" : "generation"));
       profile = std::make_shared<const calibration::Calibration>(
@@ -622,7 +622,7 @@ class Loader::Reading {
     }
     if (const auto lacking = calibration::MissingSections(*filled); !lacking.empty()) {
       Report("calibration.missing-section", source.location(),
-             fmt::format("both this profile and the profile of GPU type {1} have no {0}",
+             fmt::format("neither this profile nor the profile of GPU type {1} has {0}",
                          fmt::join(lacking, ", "), Quoted(gpu.name)),
              "add the missing sections to the profile");
       return profile;

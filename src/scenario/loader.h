@@ -44,7 +44,7 @@ class Loader {
   Loader& operator=(Loader&&) noexcept;
 
   // Reads the scenario. On failure, returns all mistakes of all files, ordered by file and
-  // position. Call once.
+  // position. Call Read only once.
   Result<void> Read();
 
   // Returns whether Read failed only because the plan is illegal. broken() then returns the
@@ -58,7 +58,7 @@ class Loader {
   Scenario Take();  // moves the scenario out of this object
 
   // Replaces the plan of `scenario` by `request`, which must have the same precision. `nodes` is
-  // the cluster's number of nodes; it must be set if the tree contains this number. Returns false
+  // the cluster's number of nodes, and must be set if the tree contains this number. Returns false
   // if the new scenario is illegal; Reread can then be called with other values.
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes);
   // Returns the violations of plan rules that made the last Read or Reread fail.

@@ -14,7 +14,7 @@ struct Machine {
   YamlTree topology;                    // a name, or a mapping as in a topology file
   std::int64_t nodes = 1;               // number of nodes that the GPUs need
   std::optional<std::int64_t> devices;  // not set: all devices of the nodes
-  std::string taken;                    // a sentence that describes the machine that is assumed
+  std::string taken;                    // a sentence that describes the assumed machine
 };
 
 // Returns a machine for GPUs of this type: a shipped topology with this GPU, preferably NVIDIA's.

@@ -199,7 +199,7 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
         fmt::format("{} parameters", kMostListedParameters));
   limit(totals.picoseconds + static_cast<long double>(list.optimizer_step.picoseconds()) >
             static_cast<long double>(kMostListedTime.picoseconds()),
-        "15 min for one micro-batch and the step of the optimizer");
+        "15 min for one micro-batch and the optimizer step");
   limit(totals.activation > static_cast<long double>(kMostListedActivation.count()),
         "1 PiB of activations");
   if (totals.parameters == 0) {

@@ -40,14 +40,14 @@ inline constexpr std::int64_t kMostListedParameters = 1'000'000'000'000'000;
 inline constexpr Time kMostListedTime = Seconds(15 * 60);
 inline constexpr Bytes kMostListedActivation = GiB(std::int64_t{1} << 20);  // 1 PiB
 
-// Reads a model as YAML, in a file or inside a scenario. If the model has no name, its name is that
-// of the file without extension, or its key in the scenario.
+// Reads a model as YAML, in a file or inside a scenario. If the model has no name, the name is the
+// file name without extension, or the key in the scenario.
 std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics);
 
 struct LoadedModel {
   model::Model model;
   // Sentences about parts of the description that are not modeled, for the forecast's warnings.
-  // Empty for a YAML file, because its unsupported keys are errors.
+  // Empty for a YAML file, because unsupported keys in YAML are errors.
   std::vector<std::string> warnings{};
   // The constants of a config.json that describes a model by its dimensions. Not set for other
   // files.
@@ -57,8 +57,8 @@ struct LoadedModel {
 // Loads a model from a YAML file or a config.json. A file is a config.json if its name ends in
 // .json, or if it has a model_type and no kind.
 Result<LoadedModel> LoadModel(const std::string& path);
-// Parses the text of a config.json. `path` names the text in positions, and names a model without a
-// name.
+// Parses the text of a config.json. `path` names the text in positions. A model without a name is
+// named after `path`.
 Result<LoadedModel> ParseConfig(std::string_view text, const std::string& path);
 
 // These functions read a config.json with options: a mapping with the key `config`, such as

@@ -91,8 +91,7 @@ class Overriding {
         break;
     }
     return Fail("override.no-mapping",
-                fmt::format("{} is a single value ({}) and has no keys, so no key can be set in "
-                            "this value",
+                fmt::format("{} is a single value ({}), not a mapping with keys",
                             Quoted(PathTo(depth)), Quoted(node->scalar)),
                 fmt::format("set the value of {} instead", Quoted(PathTo(depth))));
   }

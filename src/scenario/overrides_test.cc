@@ -69,8 +69,8 @@ TEST(WithOverride, SaysWhatIsWrong) {
             "--set a..b=1: error[override.syntax]: a key must be words separated by dots: 'a..b'\n"
             "  hint: write for example training.precision\n");
   EXPECT_EQ(After("a: x.yaml", "a.b=1"),
-            "--set a.b=1: error[override.no-mapping]: 'a' is a single value ('x.yaml') and has no "
-            "keys, so no key can be set in this value\n  hint: set the value of 'a' instead\n");
+            "--set a.b=1: error[override.no-mapping]: 'a' is a single value ('x.yaml'), not a "
+            "mapping with keys\n  hint: set the value of 'a' instead\n");
   EXPECT_EQ(
       After("a: [1, 2]", "a.2=1"),
       "--set a.2=1: error[override.no-item]: 'a' has 2 items, numbered from 0, so item '2' does "

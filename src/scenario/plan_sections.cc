@@ -117,8 +117,7 @@ void ReadRecomputedModules(MappingReader& reader, std::string_view key, plan::Re
     if (known == std::end(model::kRecomputedModuleNames)) {
       reader.Report(
           key, "input.unknown-word",
-          fmt::format("{} contains a word that is not the name of a module with selective "
-                      "recomputation: {}",
+          fmt::format("{} contains an unknown module for selective recomputation: {}",
                       Quoted(reader.PathOf(key)), Quoted(word)),
           "write one or more of core_attn mlp layernorm moe moe_act mla_up_proj, separated by one "
           "space, or as a list");
@@ -320,8 +319,8 @@ constexpr SectionKey kParallelismKeys[] = {
          reader.Report(key, "input.unknown-word",
                        fmt::format("{} must be one of {}: '{}'", Quoted(reader.PathOf(key)),
                                    parallel::NamesOfSchedules(), *name),
-                       "or write the path of a file of actions, such as mine.csv; to create an "
-                       "example, run stepcast schedule --print csv");
+                       "write the name of a schedule, or the path of a file of actions such as "
+                       "mine.csv; to create an example, run stepcast schedule --print csv");
          return;
        }
        request.schedule = *name;

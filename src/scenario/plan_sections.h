@@ -16,13 +16,12 @@ namespace stepcast::scenario {
 // docs/user-guide/features/pipeline_parallel_layout.md):
 //
 //  Ettt|ttt|ttt|ttL        four stages (with virtual stages, chunks), separated by |
-//  Et*3|(tt|)*29|L         *N repeats the item before it; commas are ignored
+//  Et*3|(tt|)*29|L         *N repeats the preceding item; commas are ignored
 //
 // E is the embedding (only at the start), t is a block, and L is the head with its loss (only at
 // the end). m is the module for multi-token prediction, directly before L.
 
-// Returns the number of blocks of each stage. An error completes a sentence that starts with the
-// layout.
+// Returns the number of blocks of each stage. An error is a clause that follows the word "because".
 tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::string_view layout);
 
 // These functions read the sections of a scenario file that describe how training runs, and store

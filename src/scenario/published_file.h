@@ -18,7 +18,7 @@
 // published.unknown-part, published.nothing-measured.
 namespace stepcast::scenario {
 
-// The use of a case. kFit: profiles may be fitted to it. kCheck: it is used only to report errors.
+// The use of a case. kFit: for fitting profiles. kCheck: only for reporting errors.
 enum class Split : std::uint8_t { kFit, kCheck };
 constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fit" : "check"; }
 
@@ -27,7 +27,7 @@ constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fi
 enum class Quality : std::uint8_t { kA, kB };
 constexpr std::string_view Name(Quality quality) { return quality == Quality::kA ? "A" : "B"; }
 
-// The kind of memory of a measured peak.
+// The memory that a measured peak counts.
 enum class MemoryKind : std::uint8_t {
   kAllocated,  // bytes that the framework's allocator allocated to tensors
   kReserved,   // bytes that the framework's allocator reserved on the device
@@ -38,7 +38,7 @@ constexpr std::string_view Name(MemoryKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// The keys of a case, and the scenario keys that they set.
+// The keys of a case, and the scenario keys that these keys set.
 struct CaseKey {
   std::string_view key, section, name;
 };
@@ -78,12 +78,12 @@ struct PublishedCase {
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
   MemoryOf memory_of = MemoryOf::kFullestRank;
-  // The MFU, as a fraction of the peak rate, if the source states it instead of a time. It is not
-  // compared with the forecast, because its formula is unknown.
+  // The MFU, as a fraction of the peak rate, if the source states the MFU instead of a time. The
+  // MFU is not compared with the forecast, because the formula of the source is unknown.
   std::optional<double> mfu;
   // The differences between the simulation and the run, one sentence each.
   std::vector<std::string> stand_ins;
-  // The reason why no scenario can describe the run. Empty if a scenario can describe it.
+  // The reason why no scenario can describe the run. Empty if a scenario can describe the run.
   std::string not_simulated;
   YamlTree scenario;  // a complete scenario, with all parts merged
 };

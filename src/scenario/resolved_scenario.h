@@ -24,7 +24,7 @@ struct Sources {
 
 // Returns the scenario with all defaults, as the tree of a scenario file. Loading this file (from
 // the same folder, if it has relative paths) and resolving it again returns an equal tree. The tree
-// omits settings that the framework does not have, or that have no effect at its ZeRO stage.
+// omits settings that the framework does not have, or that have no effect at the plan's ZeRO stage.
 Resolved Resolve(const Scenario& scenario, const Sources& sources);
 
 // Returns the tree as YAML in flow style, which is also JSON.

@@ -21,8 +21,8 @@ struct RunsTable {
 // Columns are measurements (one of `step_time`, `step_time_s` and `tokens_per_s_per_gpu`, and
 // memory peaks as in published steps), `name`, `split` (default: fit), `scenario` (a file; default:
 // the command's `scenario`), and settings. A setting's column is a dotted scenario key, or a short
-// key of published steps. An empty field keeps the scenario's setting; null removes it. `set` has
-// overrides for every run.
+// key of published steps. An empty field keeps the scenario's setting; null removes the setting.
+// `set` has overrides for every run.
 //
 // Errors in addition to the errors of tables, documents and overrides: runs.unknown-column,
 // runs.not-measured (no time), runs.measured-twice (two times of one run), runs.no-scenario

@@ -81,7 +81,7 @@ struct Scenario {
   nccl::Overrides nccl_overrides;
   // Whether the calibration may belong to another GPU type.
   bool calibration_of_another_gpu = false;
-  bool nccl_collnet = false;  // NCCL may use reduction in the fabric's switches; Fabric::sharp
+  bool nccl_collnet = false;  // NCCL may use reduction in the fabric's switches (Fabric::sharp)
   Location communication_location;
   Fidelity network = Fidelity::kAnalytic;
   std::vector<SlowLink> slow_links;      // used only with kFlow and kMessage

@@ -10,8 +10,8 @@ namespace stepcast::scenario {
 
 // Checks a scenario's files against each other: the rules about plans (plan::Check), costs that
 // profiles lack or that are implausible, and other conditions across files. `root` is the tree of
-// `file`, for positions. Null parts of the scenario have mistakes, and their checks are skipped.
-// `profiles_believed`: the profiles were already checked against their devices.
+// `file`, for positions. If a part of the scenario is null because of mistakes, the checks of this
+// part are skipped. `profiles_believed`: the profiles were already checked against their devices.
 void CheckTogether(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
                    bool profiles_believed, Diagnostics& diagnostics);
 // Like CheckTogether, but without plan::Check, whose result is already known.

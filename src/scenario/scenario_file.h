@@ -17,9 +17,9 @@ namespace stepcast::scenario {
 // The version of the format. The key `stepcast` of a scenario has this value.
 inline constexpr int kFormatVersion = 1;
 
-// Returns the known key that the user probably meant by an unknown key, or an empty text. Both are
-// dotted keys. Knows synonyms and keys of other sections: "training.micro_batch_size" for "mbs" and
-// for "micro_batch_size".
+// Returns the known key that the user probably meant by an unknown key, or an empty text. Keys are
+// dotted. Knows synonyms and keys of other sections: "training.micro_batch_size" for "mbs" and for
+// "micro_batch_size".
 std::string KeyMeant(std::string_view path);
 
 // Returns the valid value that the user probably meant by the invalid value `value` of the dotted

@@ -77,8 +77,8 @@ void WarnOfOtherTables(Scenario& scenario) {
     }
   }
   scenario.warnings.push_back(
-      fmt::format("the forecast does not use the profile's tables of collectives, because they "
-                  "were measured over {}, but this plan uses {}{}",
+      fmt::format("the forecast does not use the profile's tables of collectives: the tables "
+                  "are for {}, but this plan uses {}{}",
                   fmt::join(measured, ", "), planned.front(),
                   scenario.cluster->flat() ? " (each device of a flat cluster is a node)" : ""));
 }

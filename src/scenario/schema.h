@@ -66,13 +66,13 @@ class Schema {
   Schema& TakeKey(std::string_view key, Need need);
   Schema& TakeItems();  // records the items of a sequence
 
-  // Adds and returns a schema for another accepted form, with other keys.
+  // Adds and returns a schema for a mapping with other keys, which is also accepted.
   Schema& AddOther() { return *others_.emplace_back(std::make_unique<Schema>()); }
   // Returns the schema of a recorded key.
   Schema& At(std::string_view key);
   // Sets the only accepted value.
   void TakeOnly(SchemaValue value) { values_ = {std::move(value)}; }
-  // Sets the only accepted value of a required key, which distinguishes the accepted forms.
+  // Sets the only accepted value of a required key that distinguishes the accepted mappings.
   void Fix(std::string_view key, SchemaValue value);
   // Sets the description of the value and of its default, for documents.
   void Describe(std::string description, std::string default_value) {

@@ -15,11 +15,11 @@
 //
 //  kind: nodes                   # default
 //  name: NVIDIA DGX H100
-//  sources: [...]                # free text, where the figures come from
+//  sources: [...]                # free text: origins of the values
 //  node:
 //    gpu: h100-sxm               # topologies/gpus/h100-sxm.yaml, or the path of a .yaml file
 //    devices: {gpu: 8, nvswitch: 4, pcie_switch: 4, cpu: 2, nic: 8}    # default: none
-//    links:                      # both directions each; latency and bandwidth of one direction
+//    links:                      # in both directions; latency and bandwidth are per direction
 //      - {kind: nvlink, from: gpu, to: "nvswitch[0, 3]", join: all-to-all, count: 5,
 //         latency: 250 ns, bandwidth: 25 GB/s}
 //  fabric:                       # optional for a single node
@@ -33,22 +33,22 @@
 //
 // Fabrics (`link` is the port of each NIC):
 //  {kind: one-switch, link: {latency, bandwidth}}
-// With spines, `routing` (adaptive, static, ecmp; default adaptive) and `connections`, the queue
-// pairs between two NICs that ecmp distinguishes (default 2).
+// Fabrics with spines also have `routing` (adaptive, static, ecmp; default adaptive) and
+// `connections` (the queue pairs between two NICs that ecmp distinguishes; default 2).
 //  {kind: rail-optimised, link: ..., nodes_per_unit, rails (default: the node's NICs), spines,
 //   uplink: {latency, bandwidth}}               # uplink: one leaf to one spine
 //  {kind: fat-tree, link: ..., nodes_per_leaf, spines, uplink: {latency}, oversubscription
 //   (default 1: as much bandwidth above a leaf as below it)}
 //
 //  kind: flat
-//  devices: 4                    # all of them: a flat cluster has no `nodes`
-//  memory: 80 GiB                # optional with a GPU: default the GPU's
-//  gpu: h100-sxm                 # optional: without it only layer lists can be simulated
-//  link: {latency: 5 us, bandwidth: 25 GB/s}    # optional: without it only tables give costs
+//  devices: 4                    # the total number: a flat cluster has no `nodes`
+//  memory: 80 GiB                # optional with `gpu`; default: the GPU's memory
+//  gpu: h100-sxm                 # optional; without a GPU, only layer lists can be simulated
+//  link: {latency: 5 us, bandwidth: 25 GB/s}    # optional; without a link, only tables give costs
 //
 // Errors, in addition to the errors of document.h: topology.unknown-gpu, topology.no-peak
 // (gpu_file.h), topology.bad-devices (a device set), topology.impossible (topology/faults.h),
-// topology.nodes (missing, or given for a flat cluster).
+// topology.nodes (`nodes` is missing, or is set for a flat cluster).
 namespace stepcast::scenario {
 
 // A node type and the fabric between nodes.

@@ -21,8 +21,8 @@ namespace stepcast::scenario {
 // Loads many scenarios of one file with different overrides, as in a sweep. Results and mistakes
 // equal the results of Load. Not thread-safe.
 //
-// Overrides of plan settings and of the number of nodes become values of the request, and only the
-// rules are checked again, which takes some microseconds. Overrides of other keys ("model",
+// Overrides of plan settings and of the number of nodes become values of the request. Only the
+// rules are then checked again, which takes some microseconds. Overrides of other keys ("model",
 // "training.precision", a removed key) form an override set; the first scenario of each override
 // set is read in full.
 class Variants {
@@ -68,8 +68,8 @@ class Variants {
   const Option& OptionOf(const std::string& text);
   Option MakeOption(const std::string& text);
   Result<const Scenario*> LoadWhole(const std::vector<std::string>& overrides);
-  // Returns the scenario as a variant of an earlier scenario, or null. If null and `last_` has no
-  // reason, the scenario must be read in full.
+  // Returns the scenario as a variant of an earlier scenario, or null. After null, the scenario
+  // must be read in full, unless `mistakes` or the loader of `last_` has the reason.
   const Scenario* LoadVariant(const std::vector<std::string>& overrides, Diagnostics& mistakes);
   // Loads the current scenario in the loader of `variety`. Returns false if the scenario is
   // illegal.

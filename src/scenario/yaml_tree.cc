@@ -110,7 +110,7 @@ class TreeBuilder final : public YAML::EventHandler {
     text_.Used();
     last_ = mark;
     if (++values_ > kMostValues) {
-      Fail(mark, "yaml.too-large", fmt::format("more than {} values", kMostValues),
+      Fail(mark, "yaml.too-large", fmt::format("the file has more than {} values", kMostValues),
            "check that this is the right file");
     }
     auto node = std::make_shared<YamlNode>();

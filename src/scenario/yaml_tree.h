@@ -9,9 +9,9 @@
 
 #include "src/base/diagnostic.h"
 
-// YAML text as a tree with the position of every key and value, the text of every scalar as written
-// ("010" for `010`), and whether a scalar was quoted. Trees are immutable, so scenarios may share
-// parts. A changed tree copies only the nodes on the path to the change (overrides.h).
+// YAML text as a tree with the position of every key and value. For a scalar, the tree has the text
+// as written ("010" for `010`), and whether the text was quoted. Trees are immutable, so scenarios
+// may share parts. A changed tree copies only the nodes on the path to the change (overrides.h).
 namespace stepcast::scenario {
 
 enum class NodeKind : std::uint8_t { kNull, kScalar, kSequence, kMapping };

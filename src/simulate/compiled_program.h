@@ -42,7 +42,7 @@ struct Item {
   // kNone.
   std::uint32_t other = 0;
   // For kOperation: the first item after the run of consecutive operations of the same span that
-  // begins here.
+  // begins with this item.
   std::uint32_t run_end = 0;
   Kind kind = Kind::kOperation;
   std::uint8_t steps_before = 0;  // kWait: the number of steps between the record and the wait
@@ -54,9 +54,10 @@ inline Index CommunicatorOf(const program::Program& program, const Item& item) {
                                             : program.collectives[item.target].communicator;
 }
 
-// Consecutive operations of a stream that are issued in one span. Only the last may be recorded.
+// Consecutive operations of a stream that are issued in one span. Only the last operation may be
+// recorded.
 struct OperationChain {
-  Time rest;                // total time if nothing interrupts them
+  Time rest;                // total time of the operations if nothing interrupts them
   Time latest;              // maximum over operations of the issue time plus the remaining time of
                             // the chain
   std::uint32_t end = 0;    // the item after the last item of the chain
@@ -72,7 +73,7 @@ struct StreamRange {
 };
 
 // The number of launches in a stream's queue at which the host must wait, as with CUDA. CUDA does
-// not document it; users have measured about 1,000 on each of several streams
+// not document this limit; users have measured about 1,000 on each of several streams
 // (forums.developer.nvidia.com/t/68937). The host checks the queue once per block of launches.
 inline constexpr std::uint32_t kLaunchQueue = 1024;
 inline constexpr std::uint32_t kLaunchBlock = 128;
@@ -133,7 +134,7 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
   return {other, other == program::kNone ? 0u : 1u};
 }
 
-// A 128-bit digest of the data that determines the queues, which replaces a copy of this data.
+// A 128-bit digest of the data that determines the queues. The digest replaces a copy of the data.
 // Collisions are improbable.
 class QueueKey {
  public:
@@ -149,13 +150,13 @@ class QueueKey {
   std::uint64_t a_ = 0, b_ = 1;
 };
 
-// Scratch memory for building a program. It is reused between programs.
+// Scratch memory for building a program, reused for the next program.
 struct BuildRoom {
   program::WaitTargets wait_targets;
   std::vector<std::uint32_t> prologue_slots;  // [instruction]
   std::vector<std::uint32_t> step_slots;
   std::vector<std::uint32_t> next_item;  // [stream]
-  // The launch blocks of stream s have the slots from [s] to before [s + 1].
+  // The slots of stream s's launch blocks begin at entry s and end before entry s + 1.
   std::vector<std::uint32_t> prologue_blocks, step_blocks;
   std::vector<std::uint32_t> launches;  // [stream]: number of launches so far
 };
@@ -172,8 +173,8 @@ struct CompiledProgram {
   // message_costs.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
-  // The next communicator of the same ranks, indexed by communicator. These communicators form a
-  // circular list.
+  // The next communicator of the same ranks, indexed by communicator. Communicators of the same
+  // ranks form a circular list.
   std::vector<std::uint32_t> next_among_ranks;
   // The fraction of the multiprocessors that a collective or message occupies from the time at
   // which the rank reaches it.

@@ -21,9 +21,10 @@
 //             launches take time, the host can be ahead of the device by at most the number of
 //             launches that fit into a stream's queue (compiled_program.h).
 //   Stream    Runs its operations in order, one at a time, each after its issue.
-//   Operation A kernel or copy starts when it is first on its stream. Its latency comes first and
-//             uses no resources. Then its work proceeds at the available rate, because operations
-//             of the same rank share compute, memory and links (engine/shared_resources.h).
+//   Operation A kernel or copy starts when it is first on its stream. The latency comes first
+//             and uses no resources. Then the operation's work proceeds at the available rate,
+//             because operations of the same rank share compute, memory and links
+//             (engine/shared_resources.h).
 //             An uncontended operation takes exactly latency + work.
 //   Collective  Starts when its communicator has finished all earlier collectives and exchanges,
 //             and every member has reached it. All members proceed at the rate of the slowest
@@ -34,8 +35,8 @@
 //             one, a network of messages (network/message.h) transfers the data. A rank's shares
 //             of links are then ignored, and its shares of compute and memory still apply. The
 //             collective ends when its work is done and its last message has arrived.
-//   Exchange  Runs in host order on its communicator, like a collective. Each of its messages
-//             starts when both of its ends have been reached; the k-th receive matches the k-th
+//   Exchange  Runs in host order on its communicator, like a collective. Each message of the
+//             exchange starts when both ends have been reached; the k-th receive matches the k-th
 //             send. A message has one rate, and the longer of its ends' latencies and works. The
 //             exchange's record starts with its last message, and ends when all its messages have
 //             ended.
@@ -43,7 +44,7 @@
 //             it will run, because NCCL's kernels spin until their peers arrive. Among the same
 //             ranks, only one waiting operation occupies multiprocessors. Waiting operations and
 //             messages share their multiprocessors with kernels whose blocks take turns
-//             (cost::Occupancy). A running collective does not share them.
+//             (cost::Occupancy). A running collective does not share its multiprocessors.
 //   Step end  The time when all work issued in the step, including host tasks, has finished.
 //
 // Detached and attached
@@ -68,9 +69,9 @@ struct Options {
   Recording recording = Recording::kAll;
   int first_recorded = 0;  // first step with records; earlier steps have only their ends
   // Whether the run ends when a step ends in the same state as the previous step, because all later
-  // steps then repeat it (Repetition). The timeline contains the ends of the later steps. For
-  // operations in flight, the recorded end, and the start of a waiting collective, are Time::Max().
-  // Ignored with a barrier, or if messages are simulated one by one.
+  // steps then repeat this step (Repetition). The timeline contains the ends of the later steps.
+  // For operations in flight, the recorded end, and the start of a waiting collective, are
+  // Time::Max(). Ignored with a barrier, or if messages are simulated one by one.
   bool until_repetition = false;
   // Whether the simulation begins in the middle of the first step, as if the earlier part had
   // finished (simulated_class.h). The later part determines the state at the end of the step, and
@@ -129,7 +130,7 @@ tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const 
 
 class Simulation;
 
-// Like the function Simulate, but for many runs that reuse the same memory. Not thread-safe.
+// Simulates like the function Simulate, but reuses its memory in later runs. Not thread-safe.
 class Simulator {
  public:
   Simulator();
@@ -141,7 +142,7 @@ class Simulator {
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
   // Repeats the last run with the same classes. Programs and prices must not have changed; the set
-  // of recorded classes may have.
+  // of recorded classes may have changed.
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   // Moves the timelines of the last run out of the simulator and returns them.
   std::vector<program::Timeline> Take();

@@ -23,11 +23,12 @@ namespace stepcast::simulate {
 // later steps do not depend on the late start.
 //
 // The finished part is closed: with an item of a stream, it contains all earlier items of the
-// stream. With a wait, it contains the record. With a collective or message, it contains the peers'
-// parts and all earlier operations on the communicator.
+// stream. With a wait, the finished part contains the record. With a collective or message, the
+// finished part contains the peers' parts and all earlier operations on the communicator.
 //
 // For each class, the finished part contains all items before one instruction. On streams with
-// messages, it contains only the required items, because messages wait for their peers.
+// messages, the finished part contains only the required items, because messages wait for their
+// peers.
 
 // The position at which a class starts its first step if that step starts late.
 struct StepPosition {
@@ -44,9 +45,9 @@ struct StepPosition {
 // flight. simulate.h defines its behavior. Kernels of a stream that nothing interrupts are
 // processed without simulation events.
 //
-// A class runs independently (detached) while it has no pending collective with other classes. From
-// the time at which it reaches such a collective until the collective ends, it is attached, and
-// Simulation controls its progress.
+// A class runs independently (detached) while it has no pending collective with other classes. A
+// class is attached from the time at which it reaches a collective with other classes until the
+// collective ends. During this time, Simulation controls the progress of the class.
 
 class SimulatedClass;
 
@@ -92,7 +93,7 @@ class SimulatedClass {
     bool queued = false;   // whether the stream is in the ready queue
     bool yielded = false;  // yielded to other streams in the ready queue
     Time issued;           // issue time of the operation in flight or at its communicator
-    Time ready;            // time when that operation was ready, or when a wait was reached
+    Time ready;            // time when the operation was ready, or when a wait was reached
     Time start;
     WaitFor wait_for;                    // kAtCollective: communicator, number
     std::uint32_t next_waiting = kNone;  // next stream that waits for the same record
@@ -107,22 +108,24 @@ class SimulatedClass {
              std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
              OtherClasses& other_classes, program::Timeline& timeline);
 
-  // Returns the time of the class's next event, unless another class affects the class before.
+  // Returns the time of the class's next event, unless another class affects the class earlier.
   // Time::Max(): no event.
   Time next() const;
   Time now() const { return now_; }
   // See HostInfluence.
   const HostInfluence& host_influence() const { return host_influence_; }
   // Processes the events from `at` to before `until`. Returns early after an event that affects
-  // other classes. The class may reach a collective with other classes, start or end an operation
-  // in the joint solver, or end a watched pass. next() is then the time of the next event.
+  // other classes. An event affects other classes if it reaches a collective with other classes,
+  // starts or ends an operation in the joint solver, or ends a watched pass. next() is then the
+  // time of the next event.
   Time Run(Time at, Time until);
 
-  // These functions begin and end the operation that the class has reached on a communicator.
+  // BeginCollective and EndCollective begin and end the operation that the class has reached on a
+  // communicator.
   void BeginCollective(std::uint32_t communicator, Time now);  // the operation starts
   void EndCollective(std::uint32_t communicator, Time now);
   // Join moves the class's operations into the joint solver, when a collective with other classes
-  // uses resources. Leave moves them back after the last such collective.
+  // uses resources. Leave moves the operations back after the last collective with other classes.
   void Join(Time now);
   void Leave(Time now);
   // Makes the waiting operation on a communicator occupy this fraction of the multiprocessors until
@@ -190,7 +193,8 @@ class SimulatedClass {
   // Adds the host tasks to the timeline. If `cut`, records operations in flight with the end
   // Time::Max().
   void FinishTimeline(bool cut);
-  // Appends one sentence for each blocked host or stream that explains why it cannot continue.
+  // For each blocked host or stream, appends a sentence that explains why the host or stream cannot
+  // continue.
   void ExplainHost(std::vector<std::string>& blocked) const;
   std::string DescribeItem(const Stream& stream) const;
   std::string DescribeRecord(WaitFor wait_for) const;
@@ -198,11 +202,11 @@ class SimulatedClass {
  private:
   using SharedWork = engine::SharedResources::Work;
 
-  // The kind of the next event of a runner. `next` is its time, next_[runner].
+  // The kind of a runner's next event. `next` is the time of the event, next_[runner].
   enum class Activity : std::uint8_t {
     kNone,
     kAwaitsIssue,  // a stream: the host issues the next item at `next`
-    kLatency,      // its latency ends and it starts to use resources at `next`
+    kLatency,      // the latency ends and the use of resources begins at `next`
     kShares,       // ends at `next` if nothing else starts or finishes
     kFixed,        // uses no resources, and ends at `next`
     kHolds,        // a communicator: occupies multiprocessors until other ranks arrive; `next` is
@@ -246,8 +250,8 @@ class SimulatedClass {
   void Yield() { until_ = std::min(until_, now_); }
 
   // Returns whether the beginning of a span is known. Advances the host to this span if possible.
-  // The host may advance this late because a span's beginning depends only on records, and a record
-  // is reached again only after the host has passed the wait for it.
+  // Advancing the host only now is correct, because a span's beginning depends only on records. A
+  // record is reached again only after the host has passed the wait for this record.
   bool KnowsSpan(std::uint32_t span) { return span < span_begins_.size() || ReachSpan(span); }
   bool ReachSpan(std::uint32_t span);
   std::uint32_t SpanOf(const Item& item, std::uint32_t pass) const {
@@ -264,8 +268,8 @@ class SimulatedClass {
   void ClearHost();
   void ClearStreams(std::span<const std::uint32_t> rendezvous);
   void ClearTimeline();
-  // These functions write the parts of a State. `first_span` is the earliest host span that a
-  // stream may still need.
+  // AddInFlight, AddCommunicators and TakeHostState write the parts of a State. `first_span` is the
+  // earliest host span that a stream may still need.
   void AddInFlight(Time now, std::vector<std::int64_t>& device) const;
   void AddCommunicators(std::uint32_t passes_ended, std::vector<std::int64_t>& device) const;
   void TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
@@ -311,7 +315,7 @@ class SimulatedClass {
   void TakeTurn(std::uint32_t communicator);
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
 
-  // Starts an operation. Returns true if it takes no time and has ended.
+  // Starts an operation. Returns true if the operation takes no time and has ended.
   bool Start(Runner runner, Time start, const Cost& cost);
   void BeginSharing(Runner runner);
   void StopSharing(Runner runner);

@@ -143,7 +143,7 @@ class Simulation final : public OtherClasses {
   void QueueClass(std::uint32_t c, Time next);
   void RunDetached();
   void OnClass(std::uint32_t c);
-  // Returns the time of the next event, or of the end of a watched pass if that is earlier.
+  // Returns the time of the next event or of the end of a watched pass, whichever is earlier.
   Time NextEvent();
   bool Held(const SimulatedClass& rank_class) const {
     return watch_passes_ && rank_class.ended() > watched_;
@@ -161,7 +161,8 @@ class Simulation final : public OtherClasses {
   }
   void QueueJoint(std::uint32_t joint);
   void OnJoint(std::uint32_t joint);
-  // Starts a joint operation whose parts are known. `number` is its index in Options::traffic.
+  // Starts a joint operation whose parts are known. `number` is the operation's index in
+  // Options::traffic.
   void Start(std::uint32_t joint, std::uint32_t number);
   void BeginWork(std::uint32_t joint);
   // Called when a part of a joint operation ends: its work is done, or its messages have arrived.

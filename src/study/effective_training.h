@@ -8,7 +8,7 @@
 
 namespace stepcast::study {
 
-// Returns a function from the number of GPUs to the use of a long run's time, with the default
+// Returns a function that computes how a long run on `gpus` GPUs uses its time, with the default
 // failures and checkpoints of `run-time` (forecast/long_run.h). Checkpoints have the state of the
 // scenario's model and plan. The function is thread-safe.
 std::function<forecast::UsedTime(std::int64_t gpus)> EffectiveTraining(

@@ -22,9 +22,9 @@ struct GalleryEntry {
   std::string file;  // the path of the file
 };
 
-// Returns an entry for each model of the gallery. Its step is a published step of the model that
-// can be simulated and to which no profile was fitted. Among several such steps, it is the step on
-// the most GPUs, then with the most tokens per second. Errors: the errors of
+// Returns an entry for each model of the gallery. The entry has a published step of the model that
+// can be simulated and to which no profile was fitted. Among several such steps, the step on the
+// most GPUs is chosen, then the step with the most tokens per second. Errors: the errors of
 // validate::ReadStoredOutcomes.
 Result<std::vector<GalleryEntry>> GalleryEntries();
 

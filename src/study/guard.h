@@ -14,7 +14,7 @@ namespace stepcast::study {
 struct GuardedFigure;
 
 // A condition such as "step_time>+2%", which fails if the change from A to B is above the limit or,
-// with '<', below it.
+// with '<', below the limit.
 struct Guard {
   std::string text;
   const GuardedFigure* figure = nullptr;

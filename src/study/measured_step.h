@@ -14,7 +14,7 @@ namespace stepcast::study {
 
 // Explains a measured step time: forecasts the step with each setting that often differs in real
 // runs, and finds resources whose lower speed would explain the difference. `scenario` was loaded
-// from `file` and `set`; `forecast` is its forecast.
+// from `file` and `set`; `forecast` is the scenario's forecast.
 Result<report::MeasuredStep> ExplainMeasured(const std::string& file,
                                              const std::vector<std::string>& set,
                                              const scenario::Scenario& scenario,

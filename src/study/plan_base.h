@@ -9,7 +9,7 @@
 #include "src/scenario/variants.h"
 
 // The scenario around which plans are searched. The scenario must have a model, a cluster, a
-// sequence length and a global batch. Its plan may be missing or illegal.
+// sequence length and a global batch. The scenario's plan may be missing or illegal.
 namespace stepcast::study {
 
 struct PlanBase {

@@ -79,7 +79,8 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
   ReadHeadroom(question.headroom, goal, faults);
   if (goal.target == Target::kCost && question.training.price.empty()) {
     faults.push_back(WrongOption("--target", question.target,
-                                 "the target needs the price of a GPU hour", "add --price 2.5"));
+                                 "'--target cost' needs the price of a GPU hour",
+                                 "add --price 2.5"));
   }
   const bool whole_run = goal.target == Target::kDays || goal.target == Target::kEnergy;
   if (whole_run && question.training.tokens.empty()) {
@@ -118,7 +119,7 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
     } else {
       faults.push_back(WrongOption(
           "--framework", text, fmt::format("this framework does not exist: {}", Quoted(word)),
-          fmt::format("choose one or several of {}, or write all to use all frameworks except {}",
+          fmt::format("choose one or several of {}, or write 'all' for all frameworks except {}",
                       fmt::join(names, ", "), fmt::join(others, ", "))));
     }
   }

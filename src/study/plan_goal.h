@@ -18,13 +18,13 @@ namespace stepcast::study {
 
 // The largest number of plans for which Pareto front and sensitivity are computed by default. The
 // front needs a forecast of most plans with less memory than the best plan; the sensitivity needs
-// about twenty.
+// about twenty forecasts.
 inline constexpr std::int64_t kMostPlansWithAll = 20'000;
 
 planner::Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults);
 // Parses the frameworks. An empty `text` means the scenario's own framework.
 std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults);
-// Parses the kinds of parallelism, such as "data,tensor". Empty: all kinds.
+// Parses the axes of parallelism, such as "data,tensor". Empty: all axes.
 std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults);
 // Parses a time limit such as "10s" or "2 min" and returns it in seconds. Empty text: no limit.
 std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults);

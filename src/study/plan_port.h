@@ -28,11 +28,11 @@ struct PlanPort {
 
 // Ports a scenario's plan, with its model, its global batch and every setting that is legal on the
 // new cluster. Degrees of parallelism, virtual stages and the micro-batch size become divisors of
-// their old values; as few of them as possible change, starting with the outermost axis. Any other
-// illegal setting gets its default.
+// their old values. As few of these values as possible change, starting with the outermost axis.
+// Any other illegal setting gets its default.
 //
 // Settings that describe the old cluster are removed: idle GPUs, slow links and devices, nodes of
-// other kinds, and a calibration profile of another GPU type.
+// other types, and a calibration profile of another GPU type.
 //
 // Errors: the errors of the scenario and of the topology, and settings that a port never changes,
 // such as a precision that the GPUs do not support. If no ported plan is legal: the rules that the

@@ -13,8 +13,9 @@ struct SearchProgress;
 
 namespace stepcast::study {
 
-// The question of a search for plans, as text. Commands, `serve` and the libraries read the rows. A
-// new setting needs a member and a row here, and code in plan_search.cc.
+// The question of a search for plans, as text. Commands, `serve` and the libraries read the options
+// that this type describes. A new option needs a member and a description here, and code in
+// plan_search.cc.
 struct PlanQuestion {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
@@ -50,15 +51,16 @@ struct PlanQuestion {
   }
 
   // The number of plans to rank; 0: five. In a space of more than kMostPlansWithAll plans, only the
-  // first is proved to be best; the others are the best simulated plans.
+  // first plan is proved to be best; the others are the best simulated plans.
   int best = 0;
-  // Whether to compute the Pareto front. Neither is set: only in spaces of at most
-  // kMostPlansWithAll plans.
+  // Whether to compute the Pareto front. If neither member is set, the front is computed only in
+  // spaces of at most kMostPlansWithAll plans.
   bool front = false, no_front = false;
   std::string why;  // "5": number of runners-up to list; "tensor=8,pipeline=16": a layout to rank
   std::string within;  // "10s": time limit; empty: until the proof is complete
   // Whether to compute the effect of more resources and of neighboring settings on the best plan.
-  // Neither is set: only in spaces of at most kMostPlansWithAll plans.
+  // If neither member is set, the effect is computed only in spaces of at most kMostPlansWithAll
+  // plans.
   bool sensitivity = false, no_sensitivity = false;
   void DescribeAnswer(Question& question) {
     constexpr int kMostRows = 1000;

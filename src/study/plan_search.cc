@@ -515,7 +515,7 @@ class Search final : public PlanSearch {
           "context parallelism with fewer than {} tokens per rank", planner::kLeastContextTokens));
     }
     if (degrees["pipeline"].size() > 1)
-      report.not_tried.emplace_back("stages with given numbers of layers");
+      report.not_tried.emplace_back("explicit numbers of layers per stage");
     const auto varies = [&settings](const char* key) {
       return std::find(settings.begin(), settings.end(), key) != settings.end();
     };

@@ -41,7 +41,7 @@ class PlanSearch {
   // Returns the flag that stops the search. If the flag is set, from any thread or signal handler,
   // Run ends with the results so far.
   virtual StopFlag& stop() = 0;
-  // Returns the number of plans. Their indices start with 0.
+  // Returns the number of plans. The index of the first plan is 0.
   virtual std::int64_t plans() const = 0;
   // Returns the scenario around which plans are searched.
   virtual const scenario::Scenario& base() const = 0;

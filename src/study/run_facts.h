@@ -9,8 +9,9 @@
 namespace stepcast::study {
 
 // Returns the inputs on which all results of a command depend, for stores and for agreement between
-// ranks. These are the command, a digest of the code, the --set options, and the input files
-// (base/files.h), including a scenario without a file. Files in the data root have relative paths.
+// ranks. These are the command, a digest of the code, the --set options, the input files
+// (base/files.h), and the text of a scenario that has no file. Files in the data root have relative
+// paths.
 std::vector<planner::StoreFact> RunFacts(const std::string& command, const std::string& code,
                                          const std::string& scenario,
                                          const std::vector<std::string>& set,

@@ -48,7 +48,7 @@ class Options {
     Fault(option, text,
           bandwidth ? fmt::format("a bandwidth must be above 0: {}", Quoted(text))
                     : bandwidth.error().message,
-          "write for example '50 GB/s'");
+          "write a bandwidth such as '50 GB/s'");
     return std::nullopt;
   }
 

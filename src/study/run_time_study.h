@@ -41,7 +41,7 @@ struct RunTimeQuestion {
                     "Mean time between failures of one node, for example '338 d', or none "
                     "(default: 338 d for 8 GPUs)");
     question.Option("--job-mtbf", &job_mtbf, "TIME",
-                    "Mean time between failures of the job without a failed node, for example '11 "
+                    "Mean time between job failures that are not node failures, for example '11 "
                     "h', or none (default: 9.3 h)");
     question
         .Option("--restarts", &restarts, "HOW",

@@ -15,7 +15,7 @@ namespace stepcast::study {
 struct TracedRates {
   report::LearnedRates report;
   // The learned sections of the scenario's profile: kernels (for the libraries of the scenario's
-  // PyTorch), host costs and collectives. The name and provenance are also set.
+  // PyTorch), host costs and collectives. The profile's name and provenance are also set.
   calibration::Calibration sections;
 };
 

@@ -14,7 +14,7 @@ namespace stepcast::study {
 struct TracedSteps {
   std::int64_t number = 0;                // number in "ProfilerStep#"
   std::vector<validate::RankStep> ranks;  // ordered by rank; at least one
-  std::vector<std::string> notes;         // missing data of the traces
+  std::vector<std::string> notes;         // data that the traces lack
 };
 
 // Reads a trace of PyTorch's profiler or of stepcast (.json, .json.gz), or a folder with one trace

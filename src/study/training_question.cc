@@ -130,7 +130,7 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
     ReadAvailability(question.availability, target, faults);
     if (question.tokens.empty() && question.price.empty()) {
       faults.push_back(WrongOption("--availability", question.availability,
-                                   "the option has no effect unless --tokens or --price is set",
+                                   "--availability has an effect only with --tokens or --price",
                                    "add --tokens 300B, or --price 2.5"));
     }
   }

@@ -25,9 +25,10 @@ struct TrainingQuestion {
     question.Option("--deadline", &deadline, "TIME",
                     "Maximum duration of the training: '30 d', '12 h'");
     question.Option("--price", &price, "MONEY", "Price of one GPU for one hour: 2.5, '$2.5'");
-    question.Option("--availability", &availability, "PART",
-                    "Fraction of the time in which the GPUs train: 0.9, 90% (default: 100%, which "
-                    "the output notes)");
+    question.Option(
+        "--availability", &availability, "PART",
+        "Fraction of the time in which the GPUs train: 0.9, 90% (default: 100%, noted in "
+        "the output)");
   }
 };
 

@@ -44,7 +44,7 @@ TEST(TrainingQuestionTest, ADeadlineNeedsTokensAndAvailabilityATraining) {
   ReadTraining({.tokens = "", .deadline = "1 d", .price = "", .availability = "0.9"}, faults);
   ASSERT_EQ(faults.size(), 2U);
   EXPECT_EQ(faults[0].message, "--deadline needs the number of training tokens (--tokens)");
-  EXPECT_EQ(faults[1].message, "the option has no effect unless --tokens or --price is set");
+  EXPECT_EQ(faults[1].message, "--availability has an effect only with --tokens or --price");
 }
 
 }  // namespace

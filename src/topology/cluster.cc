@@ -263,7 +263,7 @@ CommunicationPath Nodes::PathOf(std::span<const int> ranks, Collisions collision
   std::size_t channels = 1;
   const std::vector<int>* seen = nullptr;
   for (const NodeMembers& node : members) {
-    if (seen != nullptr && node.gpus == *seen) continue;  // most nodes are like the one before
+    if (seen != nullptr && node.gpus == *seen) continue;  // most nodes equal the previous node
     seen = &node.gpus;
     path.ranks_per_node = std::max(path.ranks_per_node, static_cast<int>(node.gpus.size()));
     if (path.nodes > 1) channels = std::max(channels, RailsOf(routes_, node.gpus).size());

@@ -28,11 +28,11 @@ struct HashedLeaves {
 // Returns the expected duration of a transfer that waits for its slowest connection, divided by its
 // duration without collisions: E[max(1, m x part)]. Here, m is the largest number of connections on
 // any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
-// Each connection is on each of the leaf's `uplinks` with the same probability.
+// A connection uses each of the leaf's `uplinks` uplinks with the same probability.
 //
-// Exact up to 4096 connections x uplinks per leaf. Beyond that, uplinks are treated as independent.
-// The result is then at most 1.5 % too low for one leaf, and at most 0.1 % too low for sixteen
-// leaves. These errors were found with 128 connections over 16 or 32 uplinks, and with 64
+// Exact up to 4096 connections x uplinks per leaf. Beyond this limit, uplinks are treated as
+// independent. The result is then at most 1.5 % too low for one leaf, and at most 0.1 % too low for
+// sixteen leaves. These errors were found with 128 connections over 16 or 32 uplinks, and with 64
 // connections over 64 uplinks. Requires uplinks >= 1 and part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
 
@@ -78,10 +78,10 @@ class Cluster {
   // first appear, but not on the order inside a node.
   //
   // For a group inside one node, see rings.h. Across nodes, the group has as many ring channels as
-  // its members have NICs, and each channel enters and leaves every node by its rail. Channels
-  // divide the links that they cross. The nodes of a leaf divide its uplinks evenly, because all
-  // send at the same time. On a fat tree with oversubscription k, a group that spans leaves
-  // therefore gets 1/k of its NICs' bandwidth.
+  // its members have NICs. Each channel enters and leaves every node by the channel's rail.
+  // Channels divide the links that they cross. The nodes of a leaf divide its uplinks evenly,
+  // because all send at the same time. On a fat tree with oversubscription k, a group that spans
+  // leaves therefore gets 1/k of its NICs' bandwidth.
   //
   // With hashed connections (RouteChoice::kEcmp), a group that spans leaves gets the expected rate
   // of its slowest connection (ExpectedSlowdown). kIgnored is for callers that assign each

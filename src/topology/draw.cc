@@ -72,7 +72,7 @@ class DeviceTree {
       }
       alike = 0;
     };
-    // CPUs are roots; so is any device that no CPU leads to.
+    // CPUs are roots, and so are all devices that no CPU reaches.
     for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kPcieSwitch, DeviceKind::kNic}) {
       for (int i = 0; i < node_type_.Count(kind); ++i) {
         const Vertex root = VertexOf(node_type_, kind, i);
@@ -107,8 +107,7 @@ class DeviceTree {
     return kind == DeviceKind::kGpu || kind == DeviceKind::kNic;
   }
 
-  // Whether the tree shows the link: not those between GPUs or between CPUs, and none of an
-  // NVSwitch.
+  // Whether the tree shows the link. It omits links between GPUs, between CPUs, and of NVSwitches.
   static bool Shown(DeviceKind a, DeviceKind b) {
     return a != b && a != DeviceKind::kNvSwitch && b != DeviceKind::kNvSwitch;
   }

@@ -7,9 +7,9 @@
 // Draws a cluster, for `topology show`.
 namespace stepcast::topology {
 
-// Returns a drawing of a cluster as plain text. The drawing shows the devices of a node and their
-// connections, the fabric, and each kind of link with its latency and bandwidth in one direction.
-// The drawing also shows the bandwidth of rings over all ranks of the cluster.
+// Returns a drawing of a cluster as plain text. The drawing shows the devices and connections of a
+// node, the fabric, and each kind of link with its latency and bandwidth in one direction. The
+// drawing also shows the bandwidth of rings over all ranks of the cluster.
 std::string DrawText(const Cluster& cluster);
 
 // Returns a Graphviz graph. The graph has every device of every node, every switch, and one

@@ -216,7 +216,7 @@ class Checker {
     const auto between_switches = [&graph](const Link& link) {
       return Forwards(graph.devices[link.from].kind) && Forwards(graph.devices[link.to].kind);
     };
-    // Every GPU and NIC forms a part of its own.
+    // Every GPU and NIC is a separate part.
     const std::vector<int> part = PartsOf(graph, between_switches).of;
     // The parts next to a GPU or NIC.
     std::vector<std::set<int>> forwarding(part.size());

@@ -34,8 +34,8 @@ struct Link {
   Time latency;
   Bandwidth bandwidth;  // total of all parallel links
   int count = 1;        // number of parallel links
-  // The number of this direction. The two directions of a link have the numbers 2i and 2i + 1, so
-  // `id ^ 1` is the reverse direction.
+  // The number of this link direction. The two directions of a link have the numbers 2i and 2i + 1,
+  // so `id ^ 1` is the reverse direction.
   int id = 0;
 };
 

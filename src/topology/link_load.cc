@@ -16,7 +16,7 @@
 namespace stepcast::topology {
 namespace {
 
-// The fraction of the buffer that one hop of the ring carries.
+// The fraction of the buffer that one hop of the ring transfers.
 std::optional<double> RingPart(CollectiveKind kind, int ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;
   const std::string_view name = Name(kind);
@@ -224,7 +224,7 @@ double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplin
   };
   double expected = slowdown(least);
   for (std::int64_t met = least; met < largest; ++met) {
-    double none = 1;  // the probability that no more meet on any uplink
+    double none = 1;  // the probability that no uplink has more connections
     for (const HashedLeaves& some : leaves) {
       none *= std::pow(NoneAbove(met, some.connections, uplinks), static_cast<double>(some.leaves));
     }

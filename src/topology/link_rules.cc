@@ -57,7 +57,7 @@ class Group {
         return;
       }
     }
-    // Devices with the same neighbours share a rule.
+    // Devices with the same neighbors have one rule.
     std::map<int, std::set<int>> neighbours;
     for (const auto& [a, b] : pairs_) neighbours[b].insert(a);
     std::map<std::set<int>, std::set<int>> sharing;

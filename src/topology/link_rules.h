@@ -19,9 +19,9 @@ struct LinkedPair {
   LinkSpec link;
 };
 
-// Returns rules whose PairsOf() are exactly these pairs: one rule per kind of link if possible,
-// otherwise one rule for each set of devices with the same neighbors. Rules are in the order in
-// which their kind of link first appears. `pairs` must be distinct.
+// Returns rules whose PairsOf() are exactly these pairs. If possible, there is one rule per kind of
+// link, otherwise one rule for each set of devices with the same neighbors. Rules are in the order
+// in which their kind of link first appears. `pairs` must be distinct.
 std::vector<LinkRule> RulesOf(const std::vector<LinkedPair>& pairs);
 
 }  // namespace stepcast::topology

@@ -92,7 +92,7 @@ void SetOversubscription(Fabric& fabric, int nics_per_node, double ratio) {
   const double below = static_cast<double>(fabric.link.bandwidth.bytes_per_second()) *
                        nics_per_node * fabric.nodes_per_unit;
   const double uplink = std::round(below / ratio / fabric.spines);
-  // A figure beyond int64 exceeds any link; faults.h refuses it.
+  // A bandwidth above int64 exceeds the maximum of a link; faults.h refuses it.
   constexpr double kMost = 9e18;
   fabric.uplink.bandwidth =
       Bandwidth::BytesPerSecond(static_cast<std::int64_t>(std::min(uplink, kMost)));

@@ -128,7 +128,7 @@ struct Sockets {
   // general knowledge).
   Bandwidth flow = Bandwidth::BytesPerSecond(1'250'000'000);
   // The number of connections from a channel to its peer: NCCL_SOCKET_NTHREADS x
-  // NCCL_NSOCKS_PERTHREAD. The default is 1. On AWS it is 16, and on Google's gVNIC it is 4
+  // NCCL_NSOCKS_PERTHREAD. NCCL's default is 1; on AWS it is 16, and on Google's gVNIC it is 4
   // (src/transport/net_socket.cc of NVIDIA/nccl).
   int per_channel = 1;
   friend bool operator==(const Sockets&, const Sockets&) = default;

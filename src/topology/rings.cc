@@ -131,8 +131,8 @@ class DirectRings {
   // Limits the search for one ring; every step looks at all GPUs.
   static constexpr std::size_t kMostLooks = 400'000;
 
-  // Depth first, the widest remaining connection first, so that the rest stays even. Returns false
-  // with the links unchanged.
+  // Depth first, the widest remaining connection first, so that the remaining links stay balanced.
+  // Returns false, with the links unchanged, if there is no ring.
   bool Extend() {
     const std::size_t last = order_.back();
     if (order_.size() == size_) return Take(last, 0).has_value();
@@ -159,8 +159,8 @@ class DirectRings {
     return false;
   }
 
-  // Takes a link from a to b, and one back for the ring in the other direction. Returns the device
-  // it goes over: b itself or a relay; nothing if there is no way.
+  // Reserves a link from a to b, and a link from b to a for the ring in the other direction.
+  // Returns the device that the link reaches: b itself, or a relay. None if there is no connection.
   std::optional<std::size_t> Take(std::size_t a, std::size_t b) {
     if (free_[a * size_ + b] > 0) {
       Use(a, b, 1);
@@ -216,7 +216,7 @@ Route Reversed(Route route) {
 // The route of one channel through a node.
 struct Passage {
   const Cycle* cycle = nullptr;  // null: a single GPU
-  std::size_t left_out = 0;      // the hop of the cycle that the network takes the place of
+  std::size_t left_out = 0;      // the hop of the cycle that the network replaces
   bool backward = false;         // runs against the cycle
   Route entry;
   Route exit;

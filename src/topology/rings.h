@@ -22,8 +22,8 @@ struct Cycle {
 // If switches connect the GPUs, one ring in ascending order uses the full bandwidth of a GPU. If
 // NVLinks connect GPUs directly, a ring uses one link of each GPU. Rings are added, in both
 // directions, while unused links form a ring (NCCL's channel search, src/graph/search.cc, with a
-// speed of one link). If they form none, another GPU of the set may forward data between two GPUs
-// (PATH_NVB of src/graph/paths.cc).
+// speed of one link). If the unused links form no ring, another GPU of the set may forward data
+// between two GPUs (PATH_NVB of src/graph/paths.cc).
 struct NodeRings {
   std::vector<Cycle> cycles;
   Time latency;               // latency of the longest hop
@@ -38,10 +38,10 @@ NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus)
 
 // A node's part of the rings of a group that spans several nodes. Each channel is one ring, which
 // enters and leaves the node through NIC rails[channel] (NCCL's rail-aligned rings,
-// src/graph/connect.cc). It leaves from the GPU that owns the NIC. It enters at the owner's ring
-// neighbor if that GPU is as near to the NIC. Otherwise, it enters at the owner, and the ring's
-// last GPU reaches the NIC through the owner's memory if NVLink connects both GPUs (NCCL's PXN,
-// src/graph/paths.cc).
+// src/graph/connect.cc). The ring leaves from the GPU that owns the NIC. The ring enters at the
+// owner's ring neighbor if this neighbor is as near to the NIC as the owner. Otherwise, the ring
+// enters at the owner, and the ring's last GPU reaches the NIC through the owner's memory if NVLink
+// connects both GPUs (NCCL's PXN, src/graph/paths.cc).
 struct NodeTraffic {
   std::vector<int> rails;           // [channel]: NIC
   std::vector<Time> exit_latency;   // [channel]: last GPU to NIC

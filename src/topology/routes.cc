@@ -142,7 +142,7 @@ void NodeRoutes::DealNics() {
   }
   nics_of_.resize(static_cast<std::size_t>(gpus_));
   for (const auto& [nics, gpus] : sharers) {
-    // Deals NICs and GPUs as long as either lasts, so that every GPU has a NIC and every NIC a GPU.
+    // Assigns NICs and GPUs in turn, so that every GPU has a NIC and every NIC has a GPU.
     const std::size_t deals = nics.empty() ? 0 : std::max(nics.size(), gpus.size());
     for (std::size_t i = 0; i < deals; ++i) {
       nics_of_[static_cast<std::size_t>(gpus[i % gpus.size()])].push_back(nics[i % nics.size()]);

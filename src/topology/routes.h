@@ -40,19 +40,19 @@ struct Share {
   double share = 0;
 };
 
-// A route from one device to another. If several routes are equally short, all are used. The
-// traffic on each route is proportional to the bandwidth of its last link that is not common to all
-// routes, such as the link to an NVSwitch plane.
+// A route from one device to another. If several routes are equally short, all are used. A route's
+// traffic is proportional to the bandwidth of its last link that is not common to all routes, such
+// as the link to an NVSwitch plane.
 struct Route {
   Distance distance;
   bool nvlink = true;  // uses only NVLink
   std::vector<Share> shares;
 };
 
-// Finds shortest routes between the devices of a node. GPUs and NICs do not forward, so GPUs are
-// connected through switches, CPUs or direct links. Two GPUs that NVLink connects use only NVLink,
-// independent of its latency (as in NCCL, src/graph/paths.cc). All nodes of one type share one
-// object. Immutable after construction.
+// Finds shortest routes between the devices of a node. GPUs and NICs do not forward data, so GPUs
+// are connected through switches, CPUs or direct links. Two GPUs that NVLink connects use only
+// NVLink, independent of its latency (as in NCCL, src/graph/paths.cc). All nodes of one type share
+// one object. Immutable after construction.
 class NodeRoutes {
  public:
   // Finds the routes: runs Dijkstra's algorithm from every GPU, once over NVLink only and once over
@@ -77,9 +77,9 @@ class NodeRoutes {
   Route ToNic(int gpu, int nic) const;
   Route FromNic(int nic, int gpu) const;
 
-  // Returns the NICs of a GPU, in ascending order: its part of the NICs that are nearest to it and
-  // to other GPUs. If there are fewer NICs than GPUs, several GPUs use one NIC. Empty if the GPU
-  // reaches no NIC.
+  // Returns the NICs of a GPU, in ascending order: the GPUs with the same nearest NICs divide these
+  // NICs among themselves. If there are fewer NICs than GPUs, several GPUs use one NIC. Empty if
+  // the GPU reaches no NIC.
   const std::vector<int>& NicsOf(int gpu) const { return nics_of_[static_cast<std::size_t>(gpu)]; }
 
  private:

@@ -112,7 +112,7 @@ class Comparer {
       return Diagnostics{{"calibration.implausible", curve.location,
                           fmt::format("a node of the topology has {} GPUs, but the curve needs {}",
                                       gpus, curve.ranks / curve.nodes),
-                          "write another topology"}};
+                          "use another topology"}};
     }
     const std::vector<int> ranks = RanksOf(curve, gpus);
     const topology::CommunicationPath path = scenario.cluster->PathOf(ranks);

@@ -55,7 +55,7 @@ struct CollectivePoint {
   std::string algorithm, protocol;
   int channels = 0;
   cost::Provenance provenance = cost::Provenance::kModelled;
-  // The algorithm and protocol that the source reports. Empty if it reports none.
+  // The algorithm and protocol that the source reports. Empty if the source reports none.
   std::string documented_algorithm, documented_protocol;
 
   // These functions return the relative errors of `forecast` and of `by_law`: (forecast - measured)
@@ -105,8 +105,8 @@ struct CollectiveAccuracy {
 // Compares all calibration/collectives/*.yaml of the data root. Errors: the errors of the files.
 Result<CollectiveAccuracy> CompareCollectives();
 
-// Like CompareCollectives, but for `files`. If `own`, forecasts read the fit points of these files.
-// Otherwise, they read only the fit points of profiles.
+// Like CompareCollectives, but for `files`. If `own` is true, forecasts use the fit points of these
+// files. Otherwise, forecasts use only the fit points of profiles.
 Result<CollectiveAccuracy> CompareCurves(
     std::span<const std::shared_ptr<const calibration::CurveFile>> files, bool own);
 

@@ -52,8 +52,8 @@ struct Execution {
 };
 
 // Returns the number of steps to measure for `steps` step times. Without barriers, a step time is
-// the time between the ends of two steps, so one more step is needed before them, and one after
-// them.
+// the time between the ends of two steps, so one more step is needed before these steps, and one
+// after.
 int StepsToMeasure(int steps, bool barrier);
 
 // Summarizes the measurements of all ranks. Each rank measured StepsToMeasure steps. `barrier` is

@@ -26,7 +26,7 @@ struct SimulatedRun {
   std::string reason;  // why the run was not simulated; empty: it was simulated
   // The members below are set only for simulated runs.
   calibration::RunSettings settings;
-  std::string profile;      // file name of its calibration profile; empty: the scenario contains
+  std::string profile;      // file of the run's calibration profile; empty: the scenario contains
                             // the profile
   Time measured, forecast;  // forecast without corrections by learned runs
   std::vector<SimulatedMemory> memory;
@@ -36,8 +36,8 @@ struct SimulatedRun {
   double peak_seconds = 0;
 };
 
-// Returns the rule that rejects a plan, as text without values of the case, so that equal texts can
-// be counted.
+// Returns the rule that rejects a plan, as text without values of the plan, so that plans with
+// equal texts can be counted.
 std::string ReasonOf(const Diagnostics& refusals);
 
 // Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps; the

@@ -553,10 +553,9 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
       const Selection rows = {.source = i, .split = Split::kCheck, .quality = {}, .large = small};
       const AccuracyFigures rival = RivalStepTime(rows, small);
       if (!has_fit || rival.cases == 0) continue;
-      add(small ? "error of step time above 64 GPUs, divided by the error of an estimate from the "
-                  "MFU of similar rows with up to 64 GPUs"
-                : "error of step time, divided by the error of an estimate from the MFU of the "
-                  "most similar row",
+      add(small ? "error of step time above 64 GPUs, divided by the error of an MFU estimate "
+                  "(similar rows up to 64 GPUs)"
+                : "error of step time, divided by the error of an MFU estimate (most similar row)",
           StepTimeBesideRival(rows, small).mean / rival.mean, kRivalPart);
     }
     const AccuracyFigures memory = Memory(check);
@@ -575,13 +574,12 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
   // A single source says little if others are known.
   if (sources.size() > 1 && MemoryTransfer({}).sources > 1) {
     for (const FitCalibration& bin : FitCalibrations()) {
-      aims.push_back(
-          {.source = "all",
-           .what = fmt::format("error of probabilities of fitting from {:.0f} to {:.0f} %",
-                               100 * bin.from, 100 * bin.to),
-           .unit = AimUnit::kPart,
-           .value = std::abs(bin.fitted() - bin.mean_probability),
-           .limit = kFitCalibrationLimit});
+      aims.push_back({.source = "all",
+                      .what = fmt::format("error of fit probabilities from {:.0f} to {:.0f} %",
+                                          100 * bin.from, 100 * bin.to),
+                      .unit = AimUnit::kPart,
+                      .value = std::abs(bin.fitted() - bin.mean_probability),
+                      .limit = kFitCalibrationLimit});
     }
   }
   return aims;

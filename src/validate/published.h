@@ -40,13 +40,13 @@ struct AccuracyFigures {
 
 AccuracyFigures FiguresOf(const std::vector<Pair>& pairs);
 
-// The baseline, which needs no simulation: the step time at the same fraction of the peak rate as
-// the most similar measured run among the fit rows.
+// The baseline without simulation: the step time of a run that achieves the same fraction of the
+// peak rate as the most similar fit row.
 //
-// The most similar run uses the same GPU type and has the smallest distance. The distance is the
-// sum of squares of log2 of the ratios of parameters, sequence length, GPUs, micro-batch size and
+// The most similar row has the same GPU type and the smallest distance. The distance is the sum of
+// squares of log2 of the ratios of parameters, sequence length, GPUs, micro-batch size and
 // micro-batches. Each difference in precision, recomputation or ZeRO stage adds 4 (two doublings).
-// Among equally similar runs, the first run is used. Candidates are the fit rows of the same source
+// Among equally similar rows, the first row is used. Candidates are the fit rows of the same source
 // or, if the source has no fit rows for the GPU, of all sources. A row is not compared with itself.
 struct Rival {
   std::optional<Time> step_time;
@@ -82,14 +82,13 @@ struct PublishedOutcome {
   double filled = 0;  // forecast memory as a fraction of the device's memory
   Bytes over;         // forecast memory beyond the device's memory; zero: the case fits
   // The bytes by which the lower end of the memory forecast's range exceeds the device's memory.
-  // Without a range, the same for the forecast.
+  // Without a range, the bytes by which the memory forecast exceeds the device's memory.
   Bytes surely_over;
   Rival rival;
 };
 
 // A choice among plans of one source with the same model, sequence length, GPU type and number of
-// GPUs. It compares the plan with the most forecast tokens per second with the plan that was
-// measured to be fastest.
+// GPUs. `chosen` has the most forecast tokens per second; `best` was measured to be fastest.
 struct PlanChoice {
   std::vector<std::size_t> outcomes;
   std::size_t chosen = 0;  // index in PublishedAccuracy::outcomes
@@ -119,7 +118,7 @@ struct TransferError {
 };
 
 // The calibration of fit probabilities: the fraction of measured peaks that fit should be close to
-// the forecast probability. For each check row and each per cent in a bin of probabilities, the
+// the forecast probability. For each check row and each step of 1 % in a bin of probabilities, the
 // peak is compared with the device capacity that has this probability (FitProbability,
 // forecast/uncertainty.h).
 struct FitCalibration {
@@ -201,13 +200,13 @@ struct PublishedAccuracy {
   //   - at most half of the baseline's mean error for sources with fit rows, and also above 64
   //     GPUs;
   //   - a mean memory error of at most 6 %;
-  //   - no case that ran although it is forecast not to fit beyond its range.
+  //   - no case that ran although even the low end of its memory range does not fit.
   std::vector<PublishedAim> Aims() const;
   bool MeetsAims() const;
 };
 
-// Returns the cases of all calibration/published/*.yaml of the data root, or of one `source`. Their
-// outcomes have no forecasts. Errors: the errors of the files; command.no-source.
+// Returns the cases of all calibration/published/*.yaml of the data root, or of one `source`. The
+// outcomes of these cases have no forecasts. Errors: the errors of the files; command.no-source.
 Result<PublishedAccuracy> PublishedCases(const std::string& source);
 
 // Simulates the cases of PublishedCases. The result does not depend on the number of threads.

@@ -14,15 +14,15 @@
 
 // Fits rates of kernels to tables of measured times. Each GPU type and data type has few
 // parameters, which apply to many shapes. A fit minimizes the mean of |log(forecast time / measured
-// time)|, so that factors of 2 and 1/2 have equal weight. It changes one parameter at a time, in
-// decreasing steps.
+// time)|, so that factors of 2 and 1/2 have equal weight. The fit changes one parameter at a time,
+// in decreasing steps.
 namespace stepcast::validate {
 
 // A measured kernel without contention, either at full clock or, in a long run, at the power limit.
 struct MeasuredKernel {
   Kernel kernel;
   double microseconds = 0;  // positive
-  // The part of the table's time, in microseconds, that is not the kernel's: KV-cache writes in
+  // The time, in microseconds, that `microseconds` includes for other work: KV-cache writes in
   // serving.
   double besides = 0;
   // The time at full clock, in microseconds, of a kernel that ran for a long time. Zero if unknown.
@@ -32,9 +32,8 @@ struct MeasuredKernel {
   std::string shape;
 };
 
-// A measured layer of experts on one rank in serving. The layer consists of forward GEMMs, each of
-// which is one kernel for all experts, and of kernels for routing, permutation, activation and the
-// weighted sum.
+// A measured layer of experts on one rank in serving. The layer consists of forward GEMMs, with one
+// kernel for all experts, and of kernels for routing, permutation, activation and the weighted sum.
 struct MeasuredExperts {
   std::vector<Kernel> products;
   double bytes = 0;         // memory traffic of the other kernels
@@ -60,8 +59,8 @@ RateErrors ErrorsOf(std::span<const MeasuredKernel> rows, const topology::Gpu& g
                     const calibration::KernelCosts& costs, double limit_watts = 0);
 
 // Like the other overload, but for layers of experts. All kernels except GEMMs belong to the
-// serving software. Their start time, time per choice and fraction of the memory bandwidth are
-// first fitted to the rows.
+// serving software. The start time, the time per choice and the fraction of the memory bandwidth of
+// these other kernels are first fitted to the rows.
 RateErrors ErrorsOf(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs);
 

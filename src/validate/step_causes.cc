@@ -635,7 +635,8 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   if (measured.size() == 1 && run.forecast.communication_total > Time()) {
     result.notes.emplace_back(
         "the trace of a single rank does not show whether the rank waits for other ranks, or "
-        "communication is slow. To show it, trace several ranks: --measured FOLDER");
+        "communication is slow. To distinguish the two causes, trace several ranks: --measured "
+        "FOLDER");
   }
   return result;
 }

@@ -31,11 +31,10 @@ struct StepEvent {
   std::string name{};              // name of a kernel; for communication, its axis: "data"
   std::string members{};           // ranks of the communication's group, as text
   Bytes bytes{};                   // size of the communication
-  int step = 0;                    // number of steps after the described step in which it was
-                                   // launched
+  int step = 0;                    // launched this many steps after the described step
   Time begin{}, end{};             // communication begins when its stream reaches it
-  std::optional<Time> launched{};  // time at which the host had submitted it; not set: unknown,
-                                   // assumed early enough
+  std::optional<Time> launched{};  // when the host submitted the operation; not set: assumed
+                                   // to be early enough
   // The duration of the last part of communication, in which data is transferred. Before this part,
   // the operation waits for other ranks. Not set: the operation is not communication, or
   // MarkTransfers was not called.
@@ -67,7 +66,7 @@ enum class CauseKind : std::uint8_t {
   kElementwise,
   kOtherKernels,
   kCommunication,    // exposed communication of one axis
-  kCopies,           // exposed
+  kCopies,           // exposed copies
   kImbalance,        // waiting for another member of a collective
   kPipelineBubble,   // waiting for the peer of a message
   kLaunches,         // the device waits for the host to launch
@@ -102,7 +101,7 @@ struct StepCauses {
   // The time that the correction by measured runs adds to the forecast. No trace contains this
   // time.
   Time learned{};
-  Time remainder{};  // difference of idle times without a reason in the events
+  Time remainder{};  // difference of idle times that no event explains
   // The rank for which other ranks wait: the described rank. Set only if imbalance is a cause.
   std::optional<int> slowest_rank{};
   // The kernels of the largest cause that consists of kernels, at most kKernelsNamed.
@@ -116,8 +115,8 @@ inline constexpr std::size_t kKernelsNamed = 3;
 RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 
 // Sets StepEvent::transfer. If the steps of several members are known, the transfer of a collective
-// has the duration on the member that waits least. The transfer of a message has the duration of
-// the shortest message with the same axis and bytes.
+// has the duration of the collective on the member that waits least. The transfer of a message has
+// the duration of the shortest message with the same axis and bytes.
 void MarkTransfers(std::vector<RankStep>& ranks);
 
 // Finds the causes of the difference for the rank that waits least for other ranks. The rank is

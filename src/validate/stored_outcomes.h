@@ -6,7 +6,7 @@
 #include "src/validate/published.h"
 
 // The stored comparison with published steps, which a release contains. `validate published` reads
-// it instead of simulating two thousand steps.
+// this comparison instead of simulating two thousand steps.
 namespace stepcast::validate {
 
 // The file in the data root that contains the outcomes of all cases.

@@ -70,8 +70,8 @@ class PlainPasses {
  public:
   explicit PlainPasses(const scenario::Scenario& scenario);
 
-  // Returns whether passes do not communicate, because there is one pipeline stage, and layers,
-  // sequences and experts are not divided among ranks. Gradients then depend only on rank, step and
+  // Returns true if passes do not communicate: there is one pipeline stage, and layers, sequences
+  // and experts are not divided among ranks. Gradients then depend only on rank, step and
   // micro-batch.
   bool apart() const { return apart_; }
   // Returns the number of ranks in a pipeline stage. The ranks of the first stage represent the

@@ -349,7 +349,7 @@ class DeepSpeedTest(EmitTest):
         return config
 
     def test_experts(self):
-        """AutoEP is a section of the JSON; DeepSpeed's own layer is the model's code."""
+        """AutoEP is a section of the JSON; DeepSpeed's MoE layer is the model's code."""
         mixture = ("--set=model=models/mixtral-8x7b.yaml", "--set=parallelism.expert=4",
                    "--set=data_parallel={zero_stage: 2, framework: deepspeed}")
         autoep = self.config(*mixture, "--set=experts.implementation=autoep")
@@ -483,8 +483,8 @@ class TorchtitanTest(EmitTest):
         self.assertEqual(parallelism["pipeline_parallel_microbatch_size"], 1)
         self.assertEqual(parallelism["fsdp_reshard_after_forward"], "never")
         said = self.config(axes[0] % "1f1b, stage_layers: [4, 4, 4, 4, 4, 4, 4, 4]", *axes[1:])
-        self.assertIn("not torchtitan.toml: torchtitan divides the layers differently among the "
-                      "stages", said)
+        self.assertIn("not torchtitan.toml: torchtitan divides layers among stages differently "
+                      "than the plan", said)
         self.assertIn("not pytorch_fsdp2.py: the emitted module does not support pipeline stages",
                       said)
 

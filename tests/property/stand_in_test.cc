@@ -61,8 +61,8 @@ TEST(StandIn, IsSaidAndWidensTheRange) {
   EXPECT_EQ(
       h20->warnings,
       std::vector<std::string>{
-          "there are no measurements for h20. The forecast uses the profile 'h100-sxm', which has "
-          "the same compute capability, and the range of the step time is twice as wide"});
+          "there are no measurements for h20. The forecast uses the profile 'h100-sxm', of a GPU "
+          "with the same compute capability, and doubles the range of the step time"});
   EXPECT_EQ(named->warnings, h20->warnings);
   EXPECT_EQ(ForecastOf(named).step_time, ForecastOf(h20).step_time);
   const auto width = [](const forecast::Forecast& forecast) {

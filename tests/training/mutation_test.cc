@@ -347,7 +347,7 @@ TEST(Mutations, OfExpertParallelismShow) {
                200);
 }
 
-// DeepSpeed's own layer and AutoEP: experts have separate partitions and groups, and share buckets.
+// DeepSpeed's MoE layer and AutoEP: experts have separate partitions and groups, and share buckets.
 TEST(Mutations, OfDeepSpeedsExpertsShow) {
   const auto plan = [](int data, int stage, const char* more, const char* layer) {
     return Plan{.data = data,

@@ -133,24 +133,22 @@ class DeepSpeedRules : public Rules {
   // deepspeed/moe/sharded_moe.py, TopKGate and MOELayer; deepspeed/moe/experts.py.
   void CheckSlots() {
     if (facts_.expert_biases) {
-      RefuseWithExperts(
-          "experts.implementation",
-          "the gate of DeepSpeed's own layer of experts has no bias, but the model's gate has a "
-          "bias",
-          "write implementation: autoep");
+      RefuseWithExperts("experts.implementation",
+                        "the gate of DeepSpeed's MoE layer has no bias, but the model's gate has a "
+                        "bias",
+                        "write implementation: autoep");
     }
     if (request_.router_dtype.value_or(DataType::kFp32) != DataType::kFp32) {
-      RefuseWithExperts(
-          "experts.router_dtype",
-          fmt::format("the gate of DeepSpeed's own layer of experts computes in fp32, but "
-                      "router_dtype is {}",
-                      Name(*request_.router_dtype)),
-          "omit router_dtype");
+      RefuseWithExperts("experts.router_dtype",
+                        fmt::format("the gate of DeepSpeed's MoE layer computes in fp32, but "
+                                    "router_dtype is {}",
+                                    Name(*request_.router_dtype)),
+                        "omit router_dtype");
     }
     const auto products = request_.expert_products.value_or(model::ExpertProducts::kLooped);
     if (products != model::ExpertProducts::kLooped) {
       RefuseWithExperts("experts.products",
-                        fmt::format("DeepSpeed's own layer of experts runs the experts one after "
+                        fmt::format("DeepSpeed's MoE layer runs the experts one after "
                                     "another (looped), but products is {}",
                                     model::Name(products)),
                         "omit products, or write implementation: autoep");
@@ -163,7 +161,7 @@ class DeepSpeedRules : public Rules {
           std::pair("min_capacity", request_.min_capacity.has_value())}) {
       if (!given) continue;
       RefuseWithExperts("experts.implementation",
-                        fmt::format("only DeepSpeed's own layer of experts has an expert capacity, "
+                        fmt::format("only DeepSpeed's MoE layer has an expert capacity, "
                                     "but {} is set for implementation {}",
                                     key, model::Name(ImplementationOf(request_))),
                         fmt::format("write implementation: deepspeed, or omit {}", key));
@@ -182,7 +180,7 @@ class DeepSpeedRules : public Rules {
     if (request_.zero_stage.value_or(0) == 3) {
       const bool own = ImplementationOf(request_) == model::ExpertImplementation::kDeepSpeed;
       RefuseWithExperts("data_parallel.zero_stage",
-                        own ? "DeepSpeed's own layer of experts does not support ZeRO-3 ('MoE not "
+                        own ? "DeepSpeed's MoE layer does not support ZeRO-3 ('MoE not "
                               "supported with Stage 3'), but zero_stage is 3"
                             : "AutoEP with ZeRO-3 is not modelled, but zero_stage is 3",
                         "write zero_stage: 2 or 1, or write experts.implementation: transformers "
@@ -224,8 +222,7 @@ class DeepSpeedRules : public Rules {
     if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {
       Add("data_parallel.deepspeed.zero_quantized_gradients", "plan.quantized-gradients",
           "zero_quantized_gradients needs reduce_scatter, but reduce_scatter is false",
-          "omit reduce_scatter, because quantized gradients use an all-to-all instead of an "
-          "all-reduce");
+          "omit reduce_scatter, which is true by default");
     }
     for (const auto& setting : kDeepSpeedOffload) {
       const auto device = deepspeed.*setting.given;

@@ -83,7 +83,7 @@ inline constexpr FrameworkStyle kMegatronStyle{
     .gradients = GradientStore::kMainBuffers,
     .divides_mixtures = true,
     .divides_adapters = true,
-    // Megatron-LM sets this value in megatron/training/arguments.py, validate_args.
+    // Megatron-LM sets 1 connection (megatron/training/arguments.py, validate_args).
     .connections = 1,
     // Norms are Apex's, if installed (megatron/core/fusions/fused_layer_norm.py). Rotary positions
     // are fused unless --no-rope-fusion is set. Ranks that share a head gather its columns

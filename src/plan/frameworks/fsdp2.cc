@@ -43,10 +43,9 @@ class Fsdp2Rules : public Rules {
     }
     if (schedule.name == "1f1b" && MicroBatches() && *MicroBatches() < stages) {
       Add("training.gradient_accumulation", "plan.schedule",
-          fmt::format(
-              "PyTorch's 1f1b needs at least {} micro-batches, one per stage, but the number of "
-              "micro-batches in a step is {}",
-              stages, *MicroBatches()),
+          fmt::format("PyTorch's 1f1b needs at least {} micro-batches, one per stage, but a step "
+                      "has only {}",
+                      stages, *MicroBatches()),
           "write a larger gradient_accumulation, or schedule: gpipe");
     }
     if (facts_.tied_embeddings) {

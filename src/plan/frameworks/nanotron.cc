@@ -54,7 +54,7 @@ class NanotronRules : public Rules {
                *MicroBatches() < *request_.pipeline - 1) {
       Add("training.gradient_accumulation", "plan.schedule",
           fmt::format("nanotron's 1f1b needs at least {} micro-batches (the number of stages minus "
-                      "1), but the number of micro-batches in a step is {}",
+                      "1), but a step has only {}",
                       *request_.pipeline - 1, *MicroBatches()),
           "write a larger gradient_accumulation, or schedule: gpipe");
     }

@@ -27,9 +27,10 @@ namespace stepcast::runtime::cuda {
 // NCCL communicators that remain connected between programs, because connecting can take seconds,
 // and a calibration runs hundreds of programs on the same few groups.
 
-// Aborts communicators of this process without waiting for other ranks, all in one NCCL group. An
-// abort one by one could wait for a kernel of another communicator that waits for another rank
-// (PyTorch issue 119797). NCCL before 2.22 does not support aborts in a group.
+// Aborts communicators of this process without waiting for other ranks, all in one NCCL group. If
+// communicators were aborted one by one, an abort could wait for another communicator's kernel,
+// which waits for another rank (PyTorch issue 119797). NCCL before 2.22 does not support aborts in
+// a group.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
 // The communicators that no program currently uses. Thread-safe.
@@ -61,7 +62,8 @@ class CommunicatorCache {
 };
 
 // A program's communicators as NCCL communicators of the current device, including groups of one
-// rank. They come from a cache; the destructor returns them to it unless a failure occurred.
+// rank. The communicators come from a cache; the destructor returns them to the cache unless a
+// failure occurred.
 
 class Communicators {
  public:
@@ -74,7 +76,7 @@ class Communicators {
   // No communication may be in flight, unless Abort was called.
   ~Communicators();
 
-  // Run runs one part of a collective. Parts between Begin and End form one operation. `elements`
+  // Part runs one part of a collective. Parts between Begin and End form one operation. `elements`
   // is the number of elements of the full collective, counted as in NCCL
   // (program::EffectKind::kCollective).
   Attempt<void> Begin();
@@ -122,16 +124,17 @@ Attempt<void> CheckCollective(const program::Program& program,
                               Communicators& communicators, cudaStream_t stream);
 
 // CheckedSource returns the values that group rank `member` sends. CheckedTarget returns the values
-// that it must receive.
+// that the member must receive.
 std::vector<float> CheckedSource(const program::Collective& collective, int member, int ranks);
 std::vector<float> CheckedTarget(const program::Collective& collective, int member, int ranks);
 
-// Widened converts values of a storage type to FP32. Narrowed converts back, with rounding.
+// Widened converts values of a storage type to FP32. Narrowed converts FP32 values to a storage
+// type, with rounding.
 std::vector<float> Widened(std::span<const std::byte> bytes, DataType type);
 std::vector<std::byte> Narrowed(std::span<const float> values, DataType type);
 
-// The operands of a collective, and the conversions of operands that are stored in another type,
-// which use a staging area. Each pair of types needs one launch.
+// The operands of a collective, and the conversions of operands that are stored in another type.
+// Conversions use a staging area. Each pair of types needs one launch.
 
 struct CollectiveOperands {
   struct Part {
@@ -145,8 +148,8 @@ struct CollectiveOperands {
 };
 
 // Returns the source and target addresses of each part of a collective (one part for each effect),
-// and the conversions before and after it. `at` maps elements to their address. `staging` has
-// Work::staging bytes (launch_plan.h).
+// and the conversions before and after the collective. `at` maps elements to their address.
+// `staging` has Work::staging bytes (launch_plan.h).
 CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_t ranks,
                               std::span<const program::Effect> effects,
                               const std::function<std::byte*(const program::Elements&)>& at,

@@ -18,15 +18,16 @@
 
 // The memory of a program's buffers on a GPU. Allocation and release take effect in host order.
 // With `pool`, memory comes from CUDA's stream-ordered allocator (cudaMallocFromPoolAsync), whose
-// pool on this device keeps released memory. Without `pool`, or while a graph is captured, it comes
-// from a CachingPool over cudaMalloc, because CUDA's allocations would become part of the graph.
+// pool on this device keeps released memory. Without `pool`, or while a graph is captured, memory
+// comes from a CachingPool over cudaMalloc, because CUDA's allocations would become part of the
+// graph.
 namespace stepcast::runtime::cuda {
 
 // A caching allocator with the rules of PyTorch's allocator (c10/cuda/CUDACachingAllocator.cpp).
 // Memory comes from the device in segments, which are divided into blocks. A released block goes to
 // the free list of the stream on which it was allocated, so that later steps need no device
-// allocations. A block can be reused in host order, because later work on the same stream runs
-// later.
+// allocations. The host can reuse a released block at once, because later work on the same stream
+// runs later.
 
 // A source of segments: cudaMalloc, or a fake in tests.
 class Segments {
@@ -82,7 +83,7 @@ class DeviceMemory {
  public:
   // Creates the memory of a program's buffers. `streams` are in the order of Program::streams.
   // `streams` and the program must outlive the result. `limit` is the largest total size of
-  // buffers. Zero: the size of the GPU's memory.
+  // buffers; zero stands for the size of the GPU's memory.
   static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
                                                      std::span<const cudaStream_t> streams,
                                                      bool pool, Bytes limit);

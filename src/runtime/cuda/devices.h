@@ -6,8 +6,8 @@
 #include "src/base/bytes.h"
 #include "src/base/rates.h"
 
-// Lists the GPUs that this process may use, and the versions of driver, CUDA and NCCL. The result
-// describes a missing GPU or driver; it is not an error.
+// Lists the GPUs that this process may use, and the versions of driver, CUDA and NCCL. A missing
+// GPU or driver is not an error; the result describes this case.
 namespace stepcast::runtime::cuda {
 
 struct Version {

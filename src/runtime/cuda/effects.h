@@ -9,13 +9,13 @@
 #include "src/runtime/device.h"
 #include "src/runtime/values/optimizers.h"
 
-// The kernels for a program's effects (src/program/data_flow.h). Their results are bitwise equal to
-// the results of src/runtime/values. Types are fp32, bf16 or fp16.
+// The kernels for a program's effects (src/program/data_flow.h). The kernels' results are bitwise
+// equal to the results of src/runtime/values. Types are fp32, bf16 or fp16.
 //
-// Up to 48 effects of one kind and with the same types form one launch. This limit follows from the
-// maximum size of kernel arguments. An effect must not read or write memory that another effect of
-// the launch writes, except that sums of squares are added in order. Launch functions return CUDA's
-// status; for an empty list, they do nothing.
+// Up to 48 effects of one kind and with the same types form one launch. The limit of 48 follows
+// from the maximum size of kernel arguments. An effect must not read or write memory that another
+// effect of the launch writes, except that sums of squares are added in order. Launch functions
+// return CUDA's status; for an empty list, they do nothing.
 namespace stepcast::runtime::cuda {
 
 // The kernel arguments that differ between steps.

@@ -349,7 +349,8 @@ Attempt<void> GpuDevice::LaunchKernel(OperationId operation, const Instruction& 
   const bool given = kernel.kind == KernelKind::kGiven && kernel.given > Time();
   std::uint64_t* stamp = effects.empty() ? nullptr : stamps_ + stream;
   if (given && stamp != nullptr) {
-    STEPCAST_TRY(Check(StampTime(stamp, streams_[stream]), "starting a kernel of given duration"));
+    STEPCAST_TRY(
+        Check(StampTime(stamp, streams_[stream]), "starting a kernel with a fixed duration"));
   }
   if (work.product != kNone) STEPCAST_TRY(LaunchProduct(kernel, work, stream));
   if (work.attention != kNone) {
@@ -362,7 +363,7 @@ Attempt<void> GpuDevice::LaunchKernel(OperationId operation, const Instruction& 
   STEPCAST_TRY(effects_->Launch(work.first_batch, work.last_batch, operation, instruction, Step()));
   if (given) {
     return Check(Spin(kernel.given, stamp, streams_[stream]),
-                 "starting a kernel of given duration");
+                 "starting a kernel with a fixed duration");
   }
   const bool moves =
       kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer;

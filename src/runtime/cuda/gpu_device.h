@@ -36,9 +36,9 @@ namespace stepcast::runtime::cuda {
 // (operand_arenas.h).
 //
 // When the device is created, every kernel of the program is launched once, before the
-// communicators are created. CUDA loads a kernel at its first launch and waits for the GPU while it
-// does so. During a collective, this wait could cause a deadlock, because another rank may wait for
-// this rank (CUDA C++ Programming Guide, "Lazy Loading").
+// communicators are created. CUDA loads a kernel at the kernel's first launch, and waits for the
+// GPU during loading. During a collective, this wait could cause a deadlock, because another rank
+// may wait for this rank (CUDA C++ Programming Guide, "Lazy Loading").
 //
 // A step can be captured and replayed as a CUDA graph. The graph contains no waits of the host and
 // no waits for events of the previous step, because replays run one after another. After a capture,

@@ -21,7 +21,7 @@
 // cache if an arena is larger than the cache.
 namespace stepcast::runtime::cuda {
 
-// A GEMM with `batch` results of [m, n]. Equal GEMMs of a program share one entry.
+// A batched GEMM: `batch` results with the shape [m, n]. Equal GEMMs of a program share one entry.
 struct Product {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   ProductLayout layout = ProductLayout::kForward;
@@ -43,7 +43,7 @@ struct Attention {
   std::int64_t key_heads = 0;
   // Whether the fused kernel runs (attention.h). The kernel requires 16-bit operands, a head size
   // of 64 or 128, and a causal mask without a window. Otherwise, two GEMMs (in backward: five) with
-  // the same amount of work replace it.
+  // the same amount of work replace the fused kernel.
   bool fused = false;
   friend bool operator==(const Attention&, const Attention&) = default;
 };
@@ -67,8 +67,9 @@ struct Work {
   Bytes first_operand, second_operand;
   Bytes output;  // offset in the stream's arena
   // The offset of a collective's staging space in the stream's arena, only if effects are stored in
-  // another type than the collective's. It contains the sent and received data, effect by effect.
-  // Each part has the size of program::PartsOf and starts at a multiple of 256 bytes.
+  // another type than the collective's. The staging space contains the sent and received data,
+  // effect by effect. Each part has the size of program::PartsOf and starts at a multiple of 256
+  // bytes.
   Bytes staging;
   // The effects of the operation are LaunchPlan::batches[first_batch, last_batch). The batches
   // include neither the effect that a GEMM writes nor the parts of a collective. A collective
@@ -115,9 +116,9 @@ Bytes Output(const Product& product);
 // (effects.h).
 
 // Returns the number of leading effects that fit into one launch, at least 1 if there is an effect.
-// They have one kind and the same types, and no effect uses a range that another effect writes.
-// Sums of squares may write the same number, because they are added in order. Parts of a collective
-// (kCollective) are never grouped. Buffers must not overlap.
+// Effects of one launch have one kind and the same types, and no effect uses a range that another
+// effect writes. Sums of squares may write the same number, because they are added in order. Parts
+// of a collective (kCollective) are never grouped. Buffers must not overlap.
 std::size_t FirstBatch(std::span<const program::Effect> effects, bool adamw);
 
 }  // namespace stepcast::runtime::cuda

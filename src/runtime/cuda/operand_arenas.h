@@ -17,8 +17,8 @@
 // libraries.
 //
 // Operands and results must be in memory, not in the cache. If a step uses less of an arena than
-// four times the cache's size, each step starts at another offset, except in graphs, whose
-// addresses do not change.
+// four times the cache's size, each step starts at a different offset. In graphs, all steps start
+// at the same offset, because addresses do not change.
 namespace stepcast::runtime::cuda {
 
 class OperandArenas {
@@ -32,8 +32,8 @@ class OperandArenas {
   OperandArenas& operator=(const OperandArenas&) = delete;
   ~OperandArenas();
 
-  // Selects the step's offset for the addresses that the next functions return, to which callers
-  // add the plan's offsets. An address is nullptr if the plan does not have the arena.
+  // Selects the step's offset for the addresses that the next functions return. Callers add the
+  // plan's offsets to these addresses. An address is nullptr if the plan does not have the arena.
   void BeginStep(std::uint32_t step) { step_ = step; }
   const std::byte* input(DataType type) const {
     return inputs_[static_cast<std::size_t>(type)].At(step_, least_);
@@ -47,7 +47,7 @@ class OperandArenas {
 
  private:
   // An arena of `planned` bytes. If `planned` is less than `least` (four times the cache's size),
-  // `least` more bytes are allocated, and each step starts at another offset below `least`.
+  // `least` more bytes are allocated, and each step starts at a different offset below `least`.
   struct Arena {
     std::byte* begin = nullptr;
     Bytes planned;

@@ -16,11 +16,11 @@
 // and device clocks to within a few microseconds; between anchors they may drift by a few parts per
 // million.
 //
-// Every operation has an event before it and an event after it. The event after an operation is
-// also the event before the next operation if no wait is between them, and if the stream has not
-// reached the event when the host issues the next operation. A collective that waits for its
-// communicator has a third event, before that wait. An event takes about a microsecond on the host
-// and on the stream, so measured times of steps with very small kernels are too long.
+// Every operation has an event before it and an event after it. Two consecutive operations share
+// the event between them if no wait is between the operations, and if the stream has not reached
+// the event when the host issues the second operation. A collective that waits for its communicator
+// has a third event, before that wait. An event takes about a microsecond on the host and on the
+// stream, so measured times of steps with very small kernels are too long.
 namespace stepcast::runtime::cuda {
 
 class OperationClock {
@@ -33,7 +33,7 @@ class OperationClock {
     bool lent = false;  // `end` is also the beginning of another operation
   };
 
-  // Creates a clock for `streams`, which must outlive it.
+  // Creates a clock for `streams`, which must outlive the clock.
   explicit OperationClock(std::span<const cudaStream_t> streams);
   OperationClock(const OperationClock&) = delete;
   OperationClock& operator=(const OperationClock&) = delete;

@@ -16,7 +16,7 @@ namespace stepcast::runtime::cuda {
 
 class Products {
  public:
-  // The workspace of each stream that runs GEMMs, as NVIDIA recommends for Hopper.
+  // The workspace size for each stream that runs GEMMs: NVIDIA's recommendation for Hopper.
   static constexpr Bytes kWorkspace = MiB(32);
 
   // Prepares GEMMs on the current device. If cuBLASLt does not support a shape on this device,

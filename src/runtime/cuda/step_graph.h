@@ -17,7 +17,7 @@ namespace stepcast::runtime::cuda {
 
 class StepGraph {
  public:
-  // A function that waits until `done` returns success, or returns a failure.
+  // A function that waits until `done` returns success, and returns a failure if the wait fails.
   using Wait =
       std::function<Attempt<void>(const std::function<cudaError_t()>& done, const char* doing)>;
 

@@ -19,9 +19,9 @@
 
 namespace stepcast::runtime::host {
 
-// A rank on CPU cores. Each stream is a thread. Kernels do the work of kernel_work.h, layers of
-// layer lists sleep, effects change memory, and collectives use a transport. The device does not
-// support the capture of steps.
+// The device of a rank that runs on CPU cores. Each stream is a thread. Kernels do the work of
+// kernel_work.h, layers of layer lists sleep, effects change memory, and collectives use a
+// transport. The device does not support the capture of steps.
 //
 // The work of an operation, in order:
 //   kernels of layer lists: the effects; then a sleep until the given time is over

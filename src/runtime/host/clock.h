@@ -6,8 +6,8 @@
 
 namespace stepcast::runtime::host {
 
-// The clock of the host device: CLOCK_MONOTONIC, relative to the creation of the clock. Its values
-// therefore fit into Time for any uptime of the machine.
+// The clock of the host device: CLOCK_MONOTONIC, relative to the creation of the clock. The clock's
+// values therefore fit into Time for any uptime of the machine.
 class Clock {
  public:
   Clock();

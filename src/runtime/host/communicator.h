@@ -15,9 +15,9 @@
 
 namespace stepcast::runtime::host {
 
-// A program's communicator on one rank. It runs collectives and exchanges in host order,
-// independent of their streams. The host thread draws a numbered ticket for each operation, and the
-// operation's stream waits until it is the ticket's turn.
+// A program's communicator on one rank. A communicator runs collectives and exchanges in host
+// order, whatever their streams. The host thread draws a numbered ticket for each operation, and
+// the operation's stream waits until it is the ticket's turn.
 class Communicator {
  public:
   Communicator(std::unique_ptr<Channel> channel, int members);

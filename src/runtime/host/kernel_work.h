@@ -49,7 +49,8 @@ class Blas {
 
 // The memory and work of kernels whose operands are not in buffers of the program. Streams share
 // the operands and have separate results. The largest GEMM determines the size of the memory.
-// Memory-bound kernels cycle through at most kWindow bytes of it, which is more than the caches.
+// Memory-bound kernels cycle through at most kWindow bytes of this memory, which is more than the
+// caches hold.
 class KernelWork {
  public:
   static constexpr Bytes kWindow = MiB(64);

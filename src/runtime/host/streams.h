@@ -17,7 +17,7 @@
 
 namespace stepcast::runtime::host {
 
-// A position in the queue of a stream: all work that was issued before it.
+// A position in the queue of a stream: the end of all work that was issued earlier.
 struct Position {
   std::uint16_t stream = 0;
   std::uint64_t issued = 0;

@@ -47,9 +47,8 @@ class Channel {
   // the type represents exactly are exact. Other sums may be rounded after each addition.
   virtual Attempt<void> Run(const CollectiveCall& call) = 0;
   // Sends and receives all messages concurrently, and returns when all have arrived. The k-th send
-  // from one member to another matches the k-th receive of the other member from it. If their sizes
-  // differ, at least one end gets a Failure. Messages from a member to itself are also matched in
-  // order.
+  // from member A to member B matches B's k-th receive from A. If their sizes differ, at least one
+  // end gets a Failure. Messages from a member to itself are also matched in order.
   virtual Attempt<void> Exchange(std::span<const MessageCall> messages) = 0;
 };
 
@@ -64,8 +63,8 @@ class Transport {
                                                  const std::vector<int>& ranks) = 0;
 
   // Announces that this rank stops communicating. Ranks that wait for this rank get a Failure with
-  // the reason if the transport can notify them. With MPI, they wait until the run is ended.
-  // Thread-safe.
+  // the reason if the transport can notify them. With MPI, waiting ranks continue to wait until the
+  // run ends. Thread-safe.
   virtual void Abandon(const std::string& why) = 0;
 
   // Returns a text such as "threads of one process" or "Open MPI ...".

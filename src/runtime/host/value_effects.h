@@ -25,7 +25,7 @@ struct EffectContext {
   GradientRule gradients = GradientRule::kComputed;
   bool adamw = true;
   // The result of the operation's GEMM. Null: the operation has no GEMM. With kComputed, gradients
-  // are copies of this result, which is repeated if there are more gradients than elements.
+  // are copies of the GEMM's result, which is repeated if there are more gradients than elements.
   const float* product = nullptr;
   std::int64_t product_elements = 0;
 };
@@ -40,7 +40,7 @@ void WriteInitial(const program::StatePart& part, std::byte* target, std::uint64
 // Converts values to FP32.
 void ReadValues(const std::byte* source, DataType type, std::int64_t count, float* values);
 
-// Returns the size of the effect's target and source together, in bytes.
+// Returns the total size of the effect's target and source, in bytes.
 std::int64_t BytesMoved(const program::Effect& effect);
 
 }  // namespace stepcast::runtime::host

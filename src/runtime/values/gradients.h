@@ -42,13 +42,13 @@ STEPCAST_HOST_DEVICE inline T Clipped(T value, float factor) {
   return FromFp32<T>(Multiply(factor, ToFp32(value)));
 }
 
-// The synthetic gradients that kernels write (GradientRule in device.h). Each depends only on one
-// parameter (read as FP32), its position, the rank, the step and the micro-batch, so that any part
-// of a tensor can be computed separately.
+// The synthetic gradients that kernels write (GradientRule in device.h). Each gradient depends only
+// on one parameter (read as FP32), its position, the rank, the step and the micro-batch, so that
+// any part of a tensor can be computed separately.
 
 // The gradients of kSmallIntegers are integers from -4 to 4 that change if any bit of the parameter
-// changes. Their sums are exact in bf16, in any order, if ranks x micro-batches x contributions to
-// one tensor <= 64.
+// changes. Sums of these integers are exact in bf16, in any order, if ranks x micro-batches x
+// contributions to one tensor <= 64.
 inline constexpr int kLargestSmallInteger = 4;
 
 // Returns the seed of a rank's micro-batch. `step` is counted from the first executed step,
@@ -75,9 +75,9 @@ STEPCAST_HOST_DEVICE inline float SmallIntegerGradient(float parameter, std::uin
   return static_cast<float>(static_cast<std::int32_t>(value) - kLargestSmallInteger);
 }
 
-// The quadratic gradient is w - target, the gradient of the loss (w - target)^2 / 2. For any rank
-// and micro-batch, an element's target has the same sign and an absolute value between 1/2 and 1.
-// Initial parameters are within 1/16 of zero. Gradients are therefore not close to zero for
+// The quadratic gradient is w - target, the gradient of the loss (w - target)^2 / 2. An element's
+// targets have the same sign for all ranks and micro-batches, and absolute values between 1/2 and
+// 1. Initial parameters are within 1/16 of zero. Gradients are therefore not close to zero for
 // hundreds of steps. AdamW divides by the size of gradients, so it does not amplify rounding
 // errors, and the results of runs with different rounding remain close.
 STEPCAST_HOST_DEVICE inline std::uint32_t QuadraticSeed(int rank, int micro_batch) {

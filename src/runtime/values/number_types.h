@@ -125,7 +125,7 @@ STEPCAST_HOST_DEVICE inline Fp16 FromFp32<Fp16>(float value) {
   } else if (magnitude >= 0x38800000u) {
     half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   } else {
-    // A value that is subnormal in FP16. Adding 0.5 leaves only the rounded bits.
+    // A value that is subnormal in FP16. Adding 0.5 rounds the value to the bits that FP16 keeps.
     half = BitsOf(Add(FloatOfBits(magnitude), 0.5f)) - 0x3f000000u;
   }
   return {static_cast<std::uint16_t>(sign | half)};

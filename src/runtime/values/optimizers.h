@@ -77,8 +77,8 @@ STEPCAST_HOST_DEVICE inline float Updated(const Sgd& optimizer, float parameter,
 }
 
 // Updates element `i` of an array of parameters. `states` contains arrays of `stride` elements: the
-// moments, if their type is the parameters' type. Otherwise, the states are FP32, the first array
-// is the master copy, and the parameters are the rounded values of the master copy.
+// moments, if their type is the parameters' type. If the types differ, the states are FP32, the
+// first array is the master copy, and the parameters are rounded values of the master copy.
 template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 STEPCAST_HOST_DEVICE inline void UpdateElement(const Optimizer& optimizer, Parameter* parameters,
                                                const Gradient* gradients, State* states,

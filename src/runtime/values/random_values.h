@@ -39,8 +39,8 @@ STEPCAST_HOST_DEVICE inline float InitialValue(std::uint32_t seed, std::int64_t 
   return Multiply(static_cast<float>(odd), 0x1p-11f);
 }
 
-// Returns an input value or an operand of a GEMM, between -1 and 1 and never zero. `seed` is as for
-// InitialValue.
+// Returns an input value or an operand of a GEMM, between -1 and 1 and never zero. `seed` is
+// SeedHash of the run's seed, as for InitialValue.
 STEPCAST_HOST_DEVICE inline float RandomOperand(std::uint32_t seed, std::int64_t index) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(index));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 9) * 2 + 1) - (1 << 23);

@@ -1,12 +1,14 @@
 """Forecasts training steps of distributed training.
 
-A scenario is the path of a scenario file or plan.json, or a dict with the same keys; `set` is a dict
-of dotted keys and their values, as with --set. Results are dicts, those that the commands print with
---json. Mistakes in the input raise InputError, whose `diagnostics` is a list of dicts with code, file,
-line, column, message and hint; failures raise Failure.
+A scenario is the path of a scenario file or plan.json, or a dict with the same keys. `set` is a dict
+of dotted keys and their values, as with --set. Functions return the documents that commands print
+with --json, as dicts.
 
-One process of the program that this package carries answers all questions of a Python process; other
-threads run meanwhile.
+A mistake in the input raises InputError. InputError.diagnostics is a list of dicts with code, file,
+line, column, message and hint. Any other failure raises Failure.
+
+A Python process starts one process of the program in this package, which answers all calls. A call
+does not block other threads.
 """
 
 import json
@@ -29,30 +31,30 @@ _server = Program()
 
 
 def simulate(scenario: Scenario, set: Settings = {}) -> Answer:
-    """The forecast of one step: the document of `stepcast simulate --json`."""
+    """Returns the forecast of one step: the document of `stepcast simulate --json`."""
     return Answer(_ask("simulate", scenario, set))
 
 
 def memory(scenario: Scenario, set: Settings = {}, max_micro_batch: bool = False) -> Rows:
-    """Memory by ZeRO stage: the document of `stepcast memory --json`."""
+    """Returns the memory for each ZeRO stage: the document of `stepcast memory --json`."""
     return Rows(_ask("memory", scenario, set, max_micro_batch=bool(max_micro_batch)), "stages")
 
 
 def sweep(scenario: Scenario, vary: Axes, set: Settings = {}) -> Rows:
-    """Every combination: the document of `stepcast sweep --json`.
+    """Returns one row for each combination of values: the document of `stepcast sweep --json`.
 
-    `vary` is a dict of keys and their values: a list, or text as --vary takes it.
+    `vary` is a dict of keys and values. Values are a list, or a text in the syntax of --vary.
     """
     return Rows(_ask("sweep", scenario, set, vary=_axes(vary)), "rows")
 
 
 def plan(scenario: Scenario, *, set: Settings = {}, vary: Axes = {},
          emit: Union[str, "os.PathLike[str]"] = "", **options: Any) -> Rows:
-    """The best plans: the document of `stepcast plan --json`.
+    """Returns the best plans: the document of `stepcast plan --json`.
 
-    `options` are those that `stepcast plan --help` lists from --target to --no-sensitivity, with
-    underscores: target="cost", price=2.5, fix=["training.loss"], fewer_nodes=True, best=3. `emit` names
-    a folder for the best plan; force=True replaces the plan in it.
+    `options` are the options from --target to --no-sensitivity in `stepcast plan --help`, with
+    underscores: target="cost", price=2.5, fix=["training.loss"], fewer_nodes=True, best=3. The best
+    plan is written into the folder `emit`. With force=True, it replaces a plan in this folder.
     """
     return Rows(_ask("plan", scenario, set, vary=_axes(vary), folder=os.fsdecode(emit), **options),
                 "best")
@@ -60,19 +62,19 @@ def plan(scenario: Scenario, *, set: Settings = {}, vary: Axes = {},
 
 def compare(a: Scenario, b: Optional[Scenario] = None, set_a: Settings = {},
             set_b: Settings = {}) -> Answer:
-    """Two plans side by side: the document of `stepcast compare --json`."""
+    """Compares two plans: returns the document of `stepcast compare --json`."""
     other = {} if b is None else {"other": _scenario(b)}
     return Answer(_ask("compare", a, set_a, other_set=_settings(set_b), **other))
 
 
 def explain(scenario: Scenario, set: Settings = {}) -> Answer:
-    """Why a step takes as long as it does: the document of `stepcast explain --json`."""
+    """Explains the time of a step: returns the document of `stepcast explain --json`."""
     return Answer(_ask("explain", scenario, set))
 
 
 def emit(scenario: Scenario, folder: Union[str, "os.PathLike[str]"], set: Settings = {},
          force: bool = False) -> Answer:
-    """Writes the plan into a folder, as `stepcast simulate --emit`; returns the forecast."""
+    """Writes the plan into a folder, like `stepcast simulate --emit`, and returns the forecast."""
     return Answer(_ask("emit", scenario, set, folder=os.fsdecode(folder), force=bool(force)))
 
 
@@ -94,13 +96,13 @@ def _text(value: Any) -> str:
 def _settings(settings: Settings) -> Dict[str, str]:
     if not isinstance(settings, Mapping):
         raise TypeError(
-            f"the argument must be a dict of keys and values, not {type(settings).__name__}")
+            f"settings must be a dict of keys and values, not {type(settings).__name__}")
     return {key: _text(value) for key, value in settings.items()}
 
 
 def _axes(vary: Axes) -> Dict[str, Union[str, list]]:
     if not isinstance(vary, Mapping):
         raise TypeError(
-            f"the argument must be a dict of keys and lists of values, not {type(vary).__name__}")
+            f"vary must be a dict of keys and lists of values, not {type(vary).__name__}")
     return {key: values if isinstance(values, str) else [_text(value) for value in values]
             for key, values in vary.items()}

@@ -1,4 +1,4 @@
-"""Answers: the documents that commands print with --json, and their rows as tables."""
+"""The documents that commands print with --json, and pandas tables of their rows."""
 
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping
 
@@ -10,7 +10,7 @@ class Answer(Dict[str, Any]):
     """The document that a command prints with --json."""
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """One row, a column for each figure: "memory.peak_bytes"."""
+        """Returns a table with one row, and one column per value, such as "memory.peak_bytes"."""
         return _dataframe([self])
 
 
@@ -22,18 +22,18 @@ class Rows(Answer):
         self._key = key
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """A row for each of them, a column for each figure; settings by their keys alone."""
+        """Returns a table with one column per value. A setting's column has the name of its key."""
         return _dataframe(self[self._key])
 
 
 def _dataframe(rows: List[Mapping[str, Any]]) -> "pandas.DataFrame":
-    import pandas  # no dependency of the package: only this needs it
+    import pandas  # optional: only tables need it
     return pandas.DataFrame([_flat(row) for row in rows])
 
 
 def _flat(row: Mapping[str, Any], above: str = "") -> Dict[str, Any]:
-    """The figures of a row by dotted keys. What it echoes of its scenario, and its lists, are left
-    out: they are no figures of one row."""
+    """Returns the values of a row by dotted keys, without lists and without the scenario's settings
+    in `resolved` and `run`."""
     figures: Dict[str, Any] = {}
     for key, value in row.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The command line of the program that the package carries."""
+"""The command `stepcast`: runs the program in this package."""
 
 import os
 import sys

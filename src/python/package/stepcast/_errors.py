@@ -1,10 +1,10 @@
-"""What a question may raise."""
+"""The exceptions that a call may raise."""
 
 from typing import Any, Dict, Sequence
 
 
 class InputError(ValueError):
-    """Mistakes in the input; `diagnostics` lists them."""
+    """Mistakes in the input, with their positions and hints in `diagnostics`."""
 
     def __init__(self, diagnostics: Sequence[Dict[str, Any]]) -> None:
         self.diagnostics = list(diagnostics)
@@ -12,7 +12,7 @@ class InputError(ValueError):
 
 
 class Failure(RuntimeError):
-    """What failed, in a sentence."""
+    """A failure that is not a mistake in the input. The message is a sentence."""
 
 
 def _line(mistake: Dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The program that answers: one process, questions and answers as JSON on lines."""
+"""The process that answers calls. Questions and answers are JSON, one per line."""
 
 import atexit
 import itertools
@@ -13,7 +13,7 @@ from ._errors import Failure, InputError
 
 
 def path() -> str:
-    """$STEPCAST_PROGRAM, or the program that the package carries."""
+    """Returns the path of the program: $STEPCAST_PROGRAM, or the program in this package."""
     given = os.environ.get("STEPCAST_PROGRAM")
     if given:
         return given
@@ -21,8 +21,11 @@ def path() -> str:
 
 
 class Program:
-    """`stepcast serve`, started with the first question and again where it ended or was left behind
-    by a fork or a change of the working directory or of $STEPCAST_DATA."""
+    """A process of `stepcast serve`, started with the first question.
+
+    A new process is started if the process has ended, after a fork, and after a change of the working
+    directory, of $STEPCAST_DATA or of $STEPCAST_PROGRAM.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,13 +37,13 @@ class Program:
             os.register_at_fork(after_in_child=self._forget)
 
     def ask(self, question: Dict[str, Any]) -> Dict[str, Any]:
-        # Outside of the lock, since json.dumps may raise TypeError.
+        # Not under the lock, because json.dumps may raise TypeError.
         line = json.dumps({"id": next(self._ids), **question})
         with self._lock:
             try:
                 reply = self._exchange(line)
             except BaseException:
-                # An unread answer, as after Ctrl-C, would be taken for the next question's.
+                # After Ctrl-C, for example, the unread answer would be read as the next answer.
                 self._end()
                 raise
         if "mistakes" in reply:
@@ -93,6 +96,6 @@ class Program:
                     pass
 
     def _forget(self) -> None:
-        """In a process that was forked: the program belongs to the parent."""
+        """Called in a forked child: the program's process belongs to the parent."""
         self._lock = threading.Lock()
         self._process = None
