@@ -248,10 +248,10 @@ calibration::Interference ReadInterference(const Node& node, Diagnostics& diagno
 
 std::vector<calibration::Residual> ReadResiduals(MappingReader& section) {
   std::vector<calibration::Residual> residuals;
-  const auto entries = section.node().entries();  // the reader keeps views of the keys
-  for (const auto& [name, value] : entries) {
-    section.Section(name, Need::kOptional, [&, &name = name](MappingReader& entry) {
-      calibration::Residual& residual = residuals.emplace_back(calibration::Residual{.of = name});
+  for (const YamlNode::Entry& part : section.node().tree()->entries) {
+    section.Section(part.key, Need::kOptional, [&](MappingReader& entry) {
+      calibration::Residual& residual =
+          residuals.emplace_back(calibration::Residual{.of = part.key});
       entry.Required("spread", residual.spread);
       entry.Required("interpolation", residual.interpolation);
     });

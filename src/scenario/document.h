@@ -113,9 +113,10 @@ struct Words : std::vector<Word<T>> {
   }
 };
 
-// The rule for values that are read into a T: the words of an enumeration, a boolean or a text, the
-// range of a number, an example of a version, or whether bytes, times and rates may be zero.
-// Without words, a boolean is true or false, and a text is any text. Bandwidths ignore their rule.
+// The rule for values that are read into a T. For an enumeration, a boolean or a text, the rule is
+// the allowed words; without words, a boolean is true or false, and every text is allowed. For a
+// number, the rule is a range. For a version, it is an example. For bytes, times and rates, it
+// states whether zero is allowed. Bandwidths ignore their rule.
 template <typename T>
 using Rule = std::conditional_t<
     std::is_same_v<T, std::string>, Words<std::string_view>,
@@ -202,11 +203,6 @@ class MappingReader {
   std::optional<Node> ReadNode(std::string_view key, Need need, std::string_view what);
   template <typename T>
   std::optional<T> ReadWord(std::string_view key, Need need, const Words<T>& words);
-  // Reads one of `values`. Name(value) is the word for a value in the file.
-  template <typename T>
-  std::optional<T> ReadNamed(std::string_view key, Need need, std::initializer_list<T> values) {
-    return ReadWord<T>(key, need, values);
-  }
 
   // These functions read a key into `value`. If the key is missing or its value is wrong, `value`
   // does not change, with two exceptions: a required integer becomes the smallest allowed integer,
@@ -249,7 +245,7 @@ class MappingReader {
                                        std::span<const std::string_view> words);
 
   // Returns whether the key exists, with any value.
-  bool Has(std::string_view key) const { return Find(key) != nullptr; }
+  bool Has(std::string_view key) const { return node_.tree()->Find(key) != nullptr; }
   // Returns the position of the key's value, or the position of the mapping if the key is missing.
   Location LocationOf(std::string_view key) const;
   // Returns the dotted path of a key: "training.precision" for the key "precision" of the section
@@ -270,7 +266,6 @@ class MappingReader {
   bool failed() const { return diagnostics_->size() > diagnostics_before_; }
 
  private:
-  const YamlNode::Entry* Find(std::string_view key) const;
   // Marks the key as known and returns its node. Reports a missing required key. While a schema is
   // recorded, returns an empty node for a missing key.
   std::optional<Node> Take(std::string_view key, Need need, std::string_view what);

@@ -20,9 +20,8 @@ YamlTree Merged(const YamlNode& base, const YamlNode& own) {
   auto merged = std::make_shared<YamlNode>(base);
   merged->position = own.position;
   for (const YamlNode::Entry& entry : own.entries) {
-    const auto same = std::find_if(merged->entries.begin(), merged->entries.end(),
-                                   [&](const auto& other) { return other.key == entry.key; });
-    if (same == merged->entries.end()) {
+    YamlNode::Entry* same = merged->Find(entry.key);
+    if (same == nullptr) {
       merged->entries.push_back(entry);
     } else {
       *same = entry;
@@ -48,9 +47,7 @@ std::optional<Node> Extended(const Node& family, Diagnostics& diagnostics) {
   if (!base) return std::nullopt;
   auto whole = std::make_shared<YamlNode>(*family.tree());
   for (const YamlNode::Entry& entry : base->tree()->entries) {
-    const auto own = std::find_if(whole->entries.begin(), whole->entries.end(),
-                                  [&](const auto& other) { return other.key == entry.key; });
-    if (own != whole->entries.end()) {
+    if (YamlNode::Entry* own = whole->Find(entry.key)) {
       if (IsInherited(entry.key)) own->value = Merged(*entry.value, *own->value);
     } else if (IsInherited(entry.key) || entry.key == "windows") {
       whole->entries.push_back(entry);

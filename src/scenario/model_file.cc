@@ -1,6 +1,5 @@
 #include "src/scenario/model_file.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <string_view>
@@ -230,12 +229,7 @@ std::optional<model::Model> ReadLayerList(MappingReader& reader, std::string nam
 }
 
 bool IsHuggingFace(const Node& node) {
-  const auto has = [&node](std::string_view key) {
-    const auto& entries = node.tree()->entries;
-    return std::any_of(entries.begin(), entries.end(),
-                       [key](const YamlNode::Entry& entry) { return entry.key == key; });
-  };
-  return has("model_type") && !has("kind");
+  return Child(*node.tree(), "model_type") != nullptr && Child(*node.tree(), "kind") == nullptr;
 }
 
 Result<LoadedModel> LoadDescribed(const formats::JsonObject& config, const Node& family,
@@ -295,11 +289,7 @@ Result<LoadedModel> LoadModel(const std::string& path) {
   return tl::make_unexpected(std::move(diagnostics));
 }
 
-bool NamesFamily(const Node& node) {
-  const auto& entries = node.tree()->entries;
-  return std::any_of(entries.begin(), entries.end(),
-                     [](const YamlNode::Entry& entry) { return entry.key == "config"; });
-}
+bool NamesFamily(const Node& node) { return Child(*node.tree(), "config") != nullptr; }
 
 std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
                                               Diagnostics& diagnostics) {

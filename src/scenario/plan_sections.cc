@@ -253,11 +253,11 @@ void ReadLengths(MappingReader& reader, plan::Request& request) {
 }
 
 void ReadDispatch(MappingReader& reader, plan::Request& request) {
-  const auto module = reader.ReadTime("module", Need::kRequired, Zero::kAllowed);
-  const auto autograd = reader.ReadTime("autograd", Need::kRequired, Zero::kAllowed);
+  Dispatch dispatch;
+  reader.Required("module", dispatch.module);
+  reader.Required("autograd", dispatch.autograd);
+  request.dispatch = reader.failed() ? std::nullopt : std::optional(dispatch);
   reader.Finish();
-  request.dispatch.reset();
-  if (module && autograd) request.dispatch = {.module = *module, .autograd = *autograd};
 }
 
 // Settings of `training` with a special notation.
@@ -289,9 +289,9 @@ constexpr SectionKey kTrainingKeys[] = {
      }},
     {"frozen_dtype",
      [](MappingReader& reader, std::string_view key, plan::Request& request) {
-       request.frozen_dtype =
-           reader.ReadNamed(key, Need::kOptional,
-                            {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8});
+       request.frozen_dtype = reader.ReadWord<DataType>(
+           key, Need::kOptional,
+           {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8});
      }},
     {"dispatch", ReadBelow<ReadDispatch>},
 };
@@ -418,8 +418,8 @@ void ReadDeepSpeedKey(const auto& setting, MappingReader& reader,
   if constexpr (std::is_same_v<Given, bool>) {
     given = reader.ReadBoolean(setting.key, Need::kOptional);
   } else if constexpr (std::is_same_v<Given, plan::OffloadDevice>) {
-    given =
-        reader.ReadNamed(setting.key, Need::kOptional, {Given::kNone, Given::kCpu, Given::kNvme});
+    given = reader.ReadWord<Given>(setting.key, Need::kOptional,
+                                   {Given::kNone, Given::kCpu, Given::kNvme});
   } else {
     given = ReadElements(setting.key, reader);
   }

@@ -19,14 +19,6 @@ struct Part {
 };
 using Parts = std::map<std::string, Part>;
 
-YamlTree UnderKey(std::string key, const YamlTree& value) {
-  auto mapping = std::make_shared<YamlNode>();
-  mapping->kind = NodeKind::kMapping;
-  mapping->position = value->position;
-  mapping->entries.push_back({std::move(key), value->position, value});
-  return mapping;
-}
-
 // The value of a key that must be a mapping, as a tree; null if absent.
 YamlTree ReadTree(MappingReader& reader, std::string_view key, Need need,
                   Diagnostics& diagnostics) {
@@ -117,8 +109,8 @@ PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& pa
   reader.Optional("not_simulated", row.not_simulated);
   for (const CaseKey& key : kCaseKeys) {
     if (const auto value = reader.ReadNode(key.key, Need::kOptional, "an integer")) {
-      const YamlTree inner = UnderKey(std::string(key.name), value->tree());
-      row.scenario = Merged(row.scenario, UnderKey(std::string(key.section), inner));
+      const std::string setting = fmt::format("{}.{}", key.section, key.name);
+      row.scenario = Merged(row.scenario, UnderKey(setting, value->tree()));
     }
   }
   if (const YamlTree own = ReadTree(reader, "scenario", Need::kOptional, diagnostics)) {

@@ -203,7 +203,7 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
 
 std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key) {
   using enum topology::RouteChoice;
-  return reader.ReadNamed(key, Need::kOptional, {kAdaptive, kStatic, kEcmp});
+  return reader.ReadWord<topology::RouteChoice>(key, Need::kOptional, {kAdaptive, kStatic, kEcmp});
 }
 
 namespace {
@@ -223,9 +223,9 @@ void ReadSockets(MappingReader& reader, Fabric& fabric) {
 
 std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_type) {
   Fabric fabric;
-  const auto kind =
-      reader.ReadNamed("kind", Need::kRequired,
-                       {FabricKind::kOneSwitch, FabricKind::kRailOptimised, FabricKind::kFatTree});
+  const auto kind = reader.ReadWord<FabricKind>(
+      "kind", Need::kRequired,
+      {FabricKind::kOneSwitch, FabricKind::kRailOptimised, FabricKind::kFatTree});
   // Without its kind, the keys of a fabric are unknown.
   if (!kind) return std::nullopt;
   fabric.kind = *kind;
