@@ -14,6 +14,19 @@ class Faults {
   void Add(std::string field, std::string message, std::string hint = "") {
     faults_.push_back({std::move(field), std::move(message), std::move(hint)});
   }
+  // Reports a fault if `wrong`. `message` and its arguments are as in fmt::format.
+  template <typename... Args>
+  void If(bool wrong, const char* field, const char* hint, fmt::format_string<Args...> message,
+          Args&&... args) {
+    if (wrong) Add(field, fmt::format(message, std::forward<Args>(args)...), hint);
+  }
+  // Reports a fault if `divisor` does not divide `value`. `name` and `of` are their names.
+  void Divisor(const char* field, std::string_view name, std::int64_t divisor, std::string_view of,
+               std::int64_t value) {
+    if (value % divisor == 0) return;
+    Add(field, fmt::format("{} must be a divisor of {}: {} and {}", name, of, divisor, value),
+        fmt::format("set {} to a divisor of {}", name, of));
+  }
   // Reports a fault and returns false if `value` is not within [1, most].
   bool Within(const char* field, std::int64_t value, std::int64_t most) {
     if (value >= 1 && value <= most) return true;
@@ -56,26 +69,16 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
   counts &= faults.Within("qk_rope_head_dim", latent.rotary_head, kMostWidth);
   counts &= faults.Within("v_head_dim", latent.value_head, kMostWidth);
   if (!counts) return;
-  if (latent.rotary_head % 2 != 0) {
-    faults.Add("qk_rope_head_dim",
-               fmt::format("qk_rope_head_dim must be even, because rotary positions rotate pairs: "
-                           "{}",
-                           latent.rotary_head));
-  }
-  if (a.kv_heads != a.heads) {
-    faults.Add("num_key_value_heads",
-               fmt::format("with latent attention, num_attention_heads and num_key_value_heads "
-                           "must be equal: {} and {}",
-                           a.kv_heads, a.heads),
-               "omit num_key_value_heads");
-  }
-  if (a.head_size != latent.plain_head + latent.rotary_head) {
-    faults.Add(
-        "head_dim",
-        fmt::format("head_dim must equal qk_nope_head_dim + qk_rope_head_dim ({} + {}), but is {}",
-                    latent.plain_head, latent.rotary_head, a.head_size),
-        "omit head_dim");
-  }
+  faults.If(latent.rotary_head % 2 != 0, "qk_rope_head_dim", "",
+            "qk_rope_head_dim must be even, because rotary positions rotate pairs: {}",
+            latent.rotary_head);
+  faults.If(
+      a.kv_heads != a.heads, "num_key_value_heads", "omit num_key_value_heads",
+      "with latent attention, num_attention_heads and num_key_value_heads must be equal: {} and {}",
+      a.kv_heads, a.heads);
+  faults.If(a.head_size != latent.plain_head + latent.rotary_head, "head_dim", "omit head_dim",
+            "head_dim must equal qk_nope_head_dim + qk_rope_head_dim ({} + {}), but is {}",
+            latent.plain_head, latent.rotary_head, a.head_size);
   if (a.qk_norm || a.attention_bias || a.projection_bias) {
     const char* const field = a.qk_norm          ? "use_qk_norm"
                               : a.attention_bias ? "attention_bias"
@@ -95,56 +98,35 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
 }
 
 void CheckAttention(const Architecture& a, Faults& faults) {
-  if (a.heads % a.kv_heads != 0) {
-    faults.Add(
-        "num_key_value_heads",
-        fmt::format("num_key_value_heads must be a divisor of num_attention_heads: {} and {}",
-                    a.kv_heads, a.heads),
-        "set num_key_value_heads to a divisor of num_attention_heads");
-  }
+  faults.Divisor("num_key_value_heads", "num_key_value_heads", a.kv_heads, "num_attention_heads",
+                 a.heads);
   if (a.head_size > kMostWidth / a.heads) {
     faults.Add("head_dim", fmt::format("num_attention_heads x head_dim must be at most {}: {} x {}",
                                        kMostWidth, a.heads, a.head_size));
     return;
   }
   faults.Matrix("head_dim", a.hidden, a.heads * a.head_size);
-  if (a.qk_norm && NamesOf(a).query_norm.empty()) {
-    faults.Add("use_qk_norm",
-               fmt::format("the family {} has no norms of queries and keys", FamilyName(a)),
-               "omit use_qk_norm, or choose a family with norms of queries and keys");
-  }
+  faults.If(a.qk_norm && NamesOf(a).query_norm.empty(), "use_qk_norm",
+            "omit use_qk_norm, or choose a family with norms of queries and keys",
+            "the family {} has no norms of queries and keys", FamilyName(a));
   // Rotary positions turn a part of a latent head.
-  if (a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists()) {
-    faults.Add("head_dim",
-               fmt::format("head_dim must be even, because rotary positions rotate pairs: {}",
-                           a.head_size));
-  }
+  faults.If(a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists(),
+            "head_dim", "", "head_dim must be even, because rotary positions rotate pairs: {}",
+            a.head_size);
 }
 
 void CheckEncoder(const Architecture& a, Faults& faults) {
   if (a.token_types != 0) faults.Within("type_vocab_size", a.token_types, kMostVocabulary);
-  if (a.heads * a.head_size != a.hidden) {
-    faults.Add(
-        "head_dim",
-        fmt::format(
-            "in the family {}, num_attention_heads x head_dim must equal hidden_size: {} x {} and "
-            "{}",
-            FamilyName(a), a.heads, a.head_size, a.hidden),
-        "omit head_dim");
-  }
-  if (a.kv_heads != a.heads) {
-    faults.Add("num_key_value_heads",
-               fmt::format("in the family {}, num_key_value_heads must equal num_attention_heads: "
-                           "{} and {}",
-                           FamilyName(a), a.kv_heads, a.heads),
-               "omit num_key_value_heads");
-  }
-  if (a.attention_window > 0) {
-    faults.Add("sliding_window",
-               fmt::format("the family {} has no attention window, but sliding_window is {}",
-                           FamilyName(a), a.attention_window),
-               "omit sliding_window");
-  }
+  faults.If(
+      a.heads * a.head_size != a.hidden, "head_dim", "omit head_dim",
+      "in the family {}, num_attention_heads x head_dim must equal hidden_size: {} x {} and {}",
+      FamilyName(a), a.heads, a.head_size, a.hidden);
+  faults.If(a.kv_heads != a.heads, "num_key_value_heads", "omit num_key_value_heads",
+            "in the family {}, num_key_value_heads must equal num_attention_heads: {} and {}",
+            FamilyName(a), a.kv_heads, a.heads);
+  faults.If(a.attention_window > 0, "sliding_window", "omit sliding_window",
+            "the family {} has no attention window, but sliding_window is {}", FamilyName(a),
+            a.attention_window);
 }
 
 // Reports fields that the family's code cannot express.
@@ -165,15 +147,10 @@ void CheckFamily(const Architecture& a, Faults& faults) {
     refuse("normalization", Name(a.normalization));
   }
   const bool whole_heads = HasFusedAttention(a) || TraitsOf(a).whole_heads;
-  if (whole_heads && a.heads * a.head_size != a.hidden) {
-    faults.Add(
-        "head_dim",
-        fmt::format(
-            "in the family {}, num_attention_heads x head_dim must equal hidden_size: {} x {} and "
-            "{}",
-            FamilyName(a), a.heads, a.head_size, a.hidden),
-        "omit head_dim");
-  }
+  faults.If(
+      whole_heads && a.heads * a.head_size != a.hidden, "head_dim", "omit head_dim",
+      "in the family {}, num_attention_heads x head_dim must equal hidden_size: {} x {} and {}",
+      FamilyName(a), a.heads, a.head_size, a.hidden);
   const bool no_gate = NamesOf(a).shared_expert_gate.empty();
   if (a.experts.shared_gate && (no_gate || a.experts.shared_feed_forward == 0)) {
     faults.Add("shared_expert_gate",
@@ -188,9 +165,8 @@ void CheckFamily(const Architecture& a, Faults& faults) {
     faults.Add(field, fmt::format("layers of the family {} have no biases", FamilyName(a)),
                fmt::format("omit {}", field));
   }
-  if (a.norm_bias && a.normalization == Normalization::kRmsNorm) {
-    faults.Add("norm_bias", "rmsnorm has no bias: norm_bias is true", "write 'norm_bias: false'");
-  }
+  faults.If(a.norm_bias && a.normalization == Normalization::kRmsNorm, "norm_bias",
+            "write 'norm_bias: false'", "rmsnorm has no bias: norm_bias is true");
 }
 
 // Checks that a token's `per_token` experts can come from `groups_per_token` of `groups` equal
@@ -207,13 +183,20 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
   }
   if (!faults.Within("topk_group", experts.groups_per_token, experts.groups)) return;
   const std::int64_t reachable = experts.count / experts.groups * experts.groups_per_token;
-  if (experts.per_token > reachable) {
-    faults.Add("topk_group",
-               fmt::format("with topk_group {} of {} groups, a token can use at most {} experts, "
-                           "but num_experts_per_tok is {}",
-                           experts.groups_per_token, experts.groups, reachable, experts.per_token),
-               "write a larger topk_group, or a smaller num_experts_per_tok");
-  }
+  faults.If(experts.per_token > reachable, "topk_group",
+            "write a larger topk_group, or a smaller num_experts_per_tok",
+            "with topk_group {} of {} groups, a token can use at most {} experts, but "
+            "num_experts_per_tok is {}",
+            experts.groups_per_token, experts.groups, reachable, experts.per_token);
+}
+
+void CheckSizeOfExperts(const char* field, const Architecture& a, Faults& faults) {
+  const Experts& experts = a.experts;
+  if (2 * experts.feed_forward <= kMostExpertElements / a.hidden / experts.count) return;
+  faults.Add(field,
+             fmt::format("{} experts of 2 x {} x {} elements are too large", experts.count,
+                         experts.feed_forward, a.hidden),
+             fmt::format("at most {} elements", kMostExpertElements));
 }
 
 void CheckExperts(const Architecture& a, Faults& faults) {
@@ -260,12 +243,7 @@ void CheckExperts(const Architecture& a, Faults& faults) {
   CheckExpertGroups(experts, faults);
   faults.Matrix("shared_expert_intermediate_size", a.hidden,
                 std::max<std::int64_t>(experts.shared_feed_forward, 1));
-  if (2 * experts.feed_forward > kMostExpertElements / a.hidden / experts.count) {
-    faults.Add("num_experts",
-               fmt::format("{} experts of 2 x {} x {} elements are too large", experts.count,
-                           experts.feed_forward, a.hidden),
-               fmt::format("at most {} elements", kMostExpertElements));
-  }
+  CheckSizeOfExperts("num_experts", a, faults);
   for (std::int64_t block = 0; block < a.layers; ++block) {
     if (HasExperts(a, block)) return;
   }
@@ -291,6 +269,12 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   }
 }
 
+void CheckHeadBias(const Architecture& a, Faults& faults) {
+  faults.If(a.head_bias && a.tie_embeddings, "lm_head_bias",
+            "omit lm_head_bias, or write 'tie_word_embeddings: false'",
+            "a head with tied word embeddings has no bias");
+}
+
 // Checks of features that only some families have.
 void CheckParallelResidual(const Architecture& a, Faults& faults) {
   const std::int64_t norms = a.parallel_residual_norms;
@@ -314,22 +298,14 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
                     FamilyName(a), norms),
         "omit parallel_residual_norms, or write 'family: gpt_neox'");
   }
-  if (a.head_bias && a.tie_embeddings) {
-    faults.Add("lm_head_bias", "a head with tied word embeddings has no bias",
-               "omit lm_head_bias, or write 'tie_word_embeddings: false'");
-  }
-  if (a.head_bias && TraitsOf(a).encoder) {
-    faults.Add("lm_head_bias", "heads of encoders always have a bias", "omit lm_head_bias");
-  }
+  CheckHeadBias(a, faults);
+  faults.If(a.head_bias && TraitsOf(a).encoder, "lm_head_bias", "omit lm_head_bias",
+            "heads of encoders always have a bias");
 }
 
 // Checks attention of a described block by its dimensions.
 void CheckDescribedAttention(const Architecture& a, Faults& faults) {
-  if (a.heads % a.kv_heads != 0) {
-    faults.Add("mixers",
-               fmt::format("kv_heads must be a divisor of heads: {} and {}", a.kv_heads, a.heads),
-               "set kv_heads to a divisor of heads");
-  }
+  faults.Divisor("mixers", "kv_heads", a.kv_heads, "heads", a.heads);
   if (a.head_size > kMostWidth / a.heads || ValueSize(a) > kMostWidth / a.heads) {
     faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
                                      a.heads, std::max(a.head_size, ValueSize(a))));
@@ -340,29 +316,17 @@ void CheckDescribedAttention(const Architecture& a, Faults& faults) {
     faults.Matrix("mixers", a.heads * (a.latent.plain_head + a.latent.value_head),
                   a.latent.kv_rank);
   }
-  if (a.attention_window > 0 && a.attention_chunk > 0) {
-    faults.Add(
-        "mixers",
-        fmt::format(
+  faults.If(a.attention_window > 0 && a.attention_chunk > 0, "mixers", "omit chunk or window",
             "attention can use chunks or a window, but not both: chunk is {} and window is {}",
-            a.attention_chunk, a.attention_window),
-        "omit chunk or window");
-  }
-  if (a.indexer.exists() && a.indexer.from_query_rank && a.latent.query_rank == 0) {
-    faults.Add("mixers", "an indexer needs the compressed query vector: q_rank is 0",
-               "write q_rank");
-  }
+            a.attention_chunk, a.attention_window);
+  faults.If(a.indexer.exists() && a.indexer.from_query_rank && a.latent.query_rank == 0, "mixers",
+            "write q_rank", "an indexer needs the compressed query vector: q_rank is 0");
 }
 
 void CheckCross(const Architecture& a, Faults& faults) {
   const CrossAttention& cross = a.cross;
   if (!cross.exists()) return;
-  if (cross.heads % cross.kv_heads != 0) {
-    faults.Add(
-        "mixers",
-        fmt::format("kv_heads must be a divisor of heads: {} and {}", cross.kv_heads, cross.heads),
-        "set kv_heads to a divisor of heads");
-  }
+  faults.Divisor("mixers", "kv_heads", cross.kv_heads, "heads", cross.heads);
   if (cross.head > kMostWidth / cross.heads) {
     faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
                                      cross.heads, cross.head));
@@ -377,43 +341,35 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
     return std::any_of(a.kinds.begin(), a.kinds.end(), has);
   };
   if (!a.condition.exists()) {
-    if (a.text.exists() || any([](const Architecture& kind) {
-          return kind.two_streams || kind.parallel_residual_norms > 0;
-        })) {
-      faults.Add("condition",
-                 "only diffusion models can have the keys text, two_streams and beside_mixer",
-                 "write 'condition: {time: 256}', or omit the keys of diffusion models");
-    }
+    faults.If(a.text.exists() || any([](const Architecture& kind) {
+                return kind.two_streams || kind.parallel_residual_norms > 0;
+              }),
+              "condition", "write 'condition: {time: 256}', or omit the keys of diffusion models",
+              "only diffusion models can have the keys text, two_streams and beside_mixer");
     return;
   }
-  if (!a.input.exists() || a.prediction.target != Target::kValues || a.prediction.count == 0) {
-    faults.Add("condition", "the input and the output of a model with a condition must be numbers",
-               "write 'input: {values: 64}' and 'output: {kind: values, count: 64}'");
-  }
-  if (any([](const Architecture& kind) {
-        return kind.mixer != Mixer::kAttention || kind.latent.exists() ||
-               kind.shared_key.exists() || kind.feed_forward == 0 || kind.experts.exist();
-      })) {
-    faults.Add("blocks",
-               "a block of a diffusion model must have attention and a dense feed-forward layer",
-               "write 'blocks: {A: [attention, mlp]}'");
-  }
-  if (any([&a](const Architecture& kind) {
-        return kind.two_streams &&
-               (!a.text.joined || kind.cross.exists() || IsGated(kind.activator) ||
-                kind.output_gate != OutputGate::kNone || kind.parallel_residual_norms > 0);
-      })) {
-    faults.Add("blocks",
-               "two_streams needs joined text, and blocks of self-attention followed by a "
-               "feed-forward layer, both without gates",
-               "write 'text: {values: 4096, tokens: 512, joined: true}'");
-  }
-  if (any([&a](const Architecture& kind) {
-        return kind.cross.exists() && (!a.text.exists() || a.text.joined);
-      })) {
-    faults.Add("blocks", "cross-attention needs a text input",
-               "write 'text: {values: 4096, tokens: 512}'");
-  }
+  faults.If(!a.input.exists() || a.prediction.target != Target::kValues || a.prediction.count == 0,
+            "condition", "write 'input: {values: 64}' and 'output: {kind: values, count: 64}'",
+            "the input and the output of a model with a condition must be numbers");
+  faults.If(any([](const Architecture& kind) {
+              return kind.mixer != Mixer::kAttention || kind.latent.exists() ||
+                     kind.shared_key.exists() || kind.feed_forward == 0 || kind.experts.exist();
+            }),
+            "blocks", "write 'blocks: {A: [attention, mlp]}'",
+            "a block of a diffusion model must have attention and a dense feed-forward layer");
+  faults.If(any([&a](const Architecture& kind) {
+              return kind.two_streams &&
+                     (!a.text.joined || kind.cross.exists() || IsGated(kind.activator) ||
+                      kind.output_gate != OutputGate::kNone || kind.parallel_residual_norms > 0);
+            }),
+            "blocks", "write 'text: {values: 4096, tokens: 512, joined: true}'",
+            "two_streams needs joined text, and blocks of self-attention followed by a "
+            "feed-forward layer, both without gates");
+  faults.If(any([&a](const Architecture& kind) {
+              return kind.cross.exists() && (!a.text.exists() || a.text.joined);
+            }),
+            "blocks", "write 'text: {values: 4096, tokens: 512}'",
+            "cross-attention needs a text input");
 }
 
 // Inputs and predictions other than words, and the encoder before a decoder.
@@ -424,63 +380,38 @@ void CheckEnds(const Architecture& a, Faults& faults) {
     faults.Matrix("input", a.hidden, std::max(input.values, a.hidden) * input.taps);
     if (input.positions > 0) faults.Matrix("input", input.positions, a.hidden);
   }
-  if (a.encoder.input.positions > 0 && a.encoder.tokens > a.encoder.input.positions) {
-    faults.Add("encoder",
-               fmt::format("the encoder has {} position embeddings, but its sequences have {} "
-                           "tokens",
-                           a.encoder.input.positions, a.encoder.tokens),
-               "write fewer tokens");
-  }
-  if (a.encoder.exists() && a.input.exists()) {
-    faults.Add("encoder",
-               "a decoder with an encoder must read words, but the decoder has the key 'input'",
-               "move 'input' into 'encoder'");
-  }
+  faults.If(a.encoder.input.positions > 0 && a.encoder.tokens > a.encoder.input.positions,
+            "encoder", "write fewer tokens",
+            "the encoder has {} position embeddings, but its sequences have {} tokens",
+            a.encoder.input.positions, a.encoder.tokens);
+  faults.If(a.encoder.exists() && a.input.exists(), "encoder", "move 'input' into 'encoder'",
+            "a decoder with an encoder must read words, but the decoder has the key 'input'");
   CheckDiffusion(a, faults);
   const bool words = !a.input.exists() && a.prediction.target == Target::kWords;
   const bool plain = a.streams == 0 && a.residual_bank == 0 && a.layer_input == 0;
-  if (!plain && (!words || a.encoder.exists())) {
-    faults.Add("output",
-               "streams, residual_bank and layer_input are modelled only in decoders that predict "
-               "words",
-               "omit streams, residual_bank and layer_input");
-  }
-  if (a.further_tokens > 0 && (!words || a.encoder.exists())) {
-    faults.Add("mtp", "multi-token prediction is modelled only in decoders that predict words",
-               "omit mtp");
-  }
-  if (!a.towers.empty() && (!words || a.encoder.exists())) {
-    faults.Add("towers",
-               "a tower is modelled only before a decoder that predicts words and has "
-               "no encoder",
-               "omit towers");
-  }
+  faults.If(
+      !plain && (!words || a.encoder.exists()), "output",
+      "omit streams, residual_bank and layer_input",
+      "streams, residual_bank and layer_input are modelled only in decoders that predict words");
+  faults.If(a.further_tokens > 0 && (!words || a.encoder.exists()), "mtp", "omit mtp",
+            "multi-token prediction is modelled only in decoders that predict words");
+  faults.If(!a.towers.empty() && (!words || a.encoder.exists()), "towers", "omit towers",
+            "a tower is modelled only before a decoder that predicts words and has no encoder");
   if (words) return;
-  if (a.tie_embeddings || a.head_bias || a.logit_cap > 0) {
-    faults.Add("output",
-               "only a head that predicts words can have tied embeddings, lm_head_bias and "
-               "final_logit_softcapping",
-               "omit the keys for tied embeddings, lm_head_bias and final_logit_softcapping");
-  }
+  faults.If(a.tie_embeddings || a.head_bias || a.logit_cap > 0, "output",
+            "omit the keys for tied embeddings, lm_head_bias and final_logit_softcapping",
+            "only a head that predicts words can have tied embeddings, lm_head_bias and "
+            "final_logit_softcapping");
   if (a.prediction.count > 0) faults.Matrix("output", a.prediction.count, a.hidden);
 }
 
 void CheckRecurrent(const Architecture& a, Faults& faults) {
   if (a.mixer == Mixer::kDelta) {
     const DeltaRule& delta = a.delta;
-    if (delta.value_heads % delta.key_heads != 0) {
-      faults.Add("mixers",
-                 fmt::format("key_heads must be a divisor of value_heads: {} and {}",
-                             delta.key_heads, delta.value_heads),
-                 "set key_heads to a divisor of value_heads");
-    }
-    if (delta.by_channel && delta.key_heads != delta.value_heads) {
-      faults.Add(
-          "mixers",
-          fmt::format("with a decay per channel, key_heads must equal value_heads: {} and {}",
-                      delta.key_heads, delta.value_heads),
-          "omit key_heads");
-    }
+    faults.Divisor("mixers", "key_heads", delta.key_heads, "value_heads", delta.value_heads);
+    faults.If(delta.by_channel && delta.key_heads != delta.value_heads, "mixers", "omit key_heads",
+              "with a decay per channel, key_heads must equal value_heads: {} and {}",
+              delta.key_heads, delta.value_heads);
     const std::int64_t widest = std::max(delta.key, delta.value);
     if (widest > kMostWidth / delta.value_heads) {
       faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
@@ -491,12 +422,7 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
   }
   if (a.mixer != Mixer::kStateSpace) return;
   const StateSpace& state = a.state_space;
-  if (state.heads % state.groups != 0) {
-    faults.Add(
-        "mixers",
-        fmt::format("groups must be a divisor of heads: {} and {}", state.groups, state.heads),
-        "set groups to a divisor of heads");
-  }
+  faults.Divisor("mixers", "groups", state.groups, "heads", state.heads);
   if (state.head > kMostWidth / state.heads || state.state > kMostWidth / state.groups) {
     faults.Add("mixers",
                fmt::format("heads x head and groups x state must each be at most {}: they are {} "
@@ -511,13 +437,9 @@ void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
   if (a.feed_forward > 0) faults.Matrix("feed_forwards", a.hidden, 2 * a.feed_forward);
   const Experts& experts = a.experts;
   if (!experts.exist()) return;
-  if (experts.per_token > experts.count) {
-    faults.Add(
-        "feed_forwards",
-        fmt::format("the router sends each token to {} experts, but the layer has only {} experts",
-                    experts.per_token, experts.count),
-        "write a smaller 'top'");
-  }
+  faults.If(experts.per_token > experts.count, "feed_forwards", "write a smaller 'top'",
+            "the router sends each token to {} experts, but the layer has only {} experts",
+            experts.per_token, experts.count);
   if (experts.groups > 0 && experts.count % experts.groups != 0) {
     faults.Add("feed_forwards",
                fmt::format("groups must be a divisor of the number of experts: {} and {}",
@@ -534,12 +456,7 @@ void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
   if (experts.shared_feed_forward > 0) {
     faults.Matrix("feed_forwards", a.hidden, experts.shared_feed_forward);
   }
-  if (2 * experts.feed_forward > kMostExpertElements / a.hidden / experts.count) {
-    faults.Add("feed_forwards",
-               fmt::format("{} experts of 2 x {} x {} elements are too large", experts.count,
-                           experts.feed_forward, a.hidden),
-               fmt::format("at most {} elements", kMostExpertElements));
-  }
+  CheckSizeOfExperts("feed_forwards", a, faults);
 }
 
 // Errors in blocks of several kinds. The file readers have checked each number.
@@ -556,19 +473,11 @@ std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
     CheckRecurrent(kind, faults);
     CheckDescribedFeedForward(kind, faults);
   }
-  if (a.further_tokens > 0 && (a.residual_bank > 0 || a.layer_input > 0)) {
-    faults.Add("mtp", "multi-token prediction is not modelled with residual_bank and layer_input",
-               "omit mtp");
-  }
-  if (a.further_tokens > 0 && a.tie_embeddings) {
-    faults.Add("mtp",
-               "multi-token prediction is modelled only in decoders without tied word embeddings",
-               "omit mtp");
-  }
-  if (a.head_bias && a.tie_embeddings) {
-    faults.Add("lm_head_bias", "a head with tied word embeddings has no bias",
-               "omit lm_head_bias, or write 'tie_word_embeddings: false'");
-  }
+  faults.If(a.further_tokens > 0 && (a.residual_bank > 0 || a.layer_input > 0), "mtp", "omit mtp",
+            "multi-token prediction is not modelled with residual_bank and layer_input");
+  faults.If(a.further_tokens > 0 && a.tie_embeddings, "mtp", "omit mtp",
+            "multi-token prediction is modelled only in decoders without tied word embeddings");
+  CheckHeadBias(a, faults);
   if (a.vocabulary > 0) faults.Matrix("vocab_size", a.vocabulary, a.hidden);
   return faults.Take();
 }
@@ -589,10 +498,8 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   if (a.position == Position::kLearned || a.max_positions != 0) {
     counts &= faults.Within("max_position_embeddings", a.max_positions, kMostPositions);
   }
-  if (a.attention_window < 0) {
-    faults.Add("sliding_window",
-               fmt::format("sliding_window must not be negative: {}", a.attention_window));
-  }
+  faults.If(a.attention_window < 0, "sliding_window", "", "sliding_window must not be negative: {}",
+            a.attention_window);
   CheckFurtherTokens(a, faults);
   if (a.full_attention_every != 0) {
     if (a.attention_window == 0 && a.attention_chunk == 0) {
@@ -609,13 +516,11 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
           "tokens, omit sliding_window");
     }
   }
-  if (a.attention_chunk < 0 || (a.attention_chunk > 0 && a.attention_window > 0)) {
-    faults.Add("attention_chunk_size",
-               fmt::format("attention can use chunks or a window, but not both: "
-                           "attention_chunk_size is {} and sliding_window is {}",
-                           a.attention_chunk, a.attention_window),
-               "omit attention_chunk_size or sliding_window");
-  }
+  faults.If(a.attention_chunk < 0 || (a.attention_chunk > 0 && a.attention_window > 0),
+            "attention_chunk_size", "omit attention_chunk_size or sliding_window",
+            "attention can use chunks or a window, but not both: attention_chunk_size is {} and "
+            "sliding_window is {}",
+            a.attention_chunk, a.attention_window);
   if ((a.attention_chunk > 0 || a.score_cap > 0 || a.logit_cap > 0) && TraitsOf(a).encoder) {
     const char* const field = a.attention_chunk > 0 ? "attention_chunk_size"
                               : a.score_cap > 0     ? "attn_logit_softcapping"
@@ -626,17 +531,11 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
                     FamilyName(a)),
         fmt::format("omit {}", field));
   }
-  if (!TraitsOf(a).encoder && a.token_types != 0) {
-    faults.Add("type_vocab_size",
-               fmt::format("the family {} has no token types, but type_vocab_size is {}",
-                           FamilyName(a), a.token_types),
-               "omit type_vocab_size");
-  }
-  if (!TraitsOf(a).encoder && a.next_sentence) {
-    faults.Add("next_sentence",
-               fmt::format("the family {} has no head for next-sentence prediction", FamilyName(a)),
-               "omit next_sentence");
-  }
+  faults.If(!TraitsOf(a).encoder && a.token_types != 0, "type_vocab_size", "omit type_vocab_size",
+            "the family {} has no token types, but type_vocab_size is {}", FamilyName(a),
+            a.token_types);
+  faults.If(!TraitsOf(a).encoder && a.next_sentence, "next_sentence", "omit next_sentence",
+            "the family {} has no head for next-sentence prediction", FamilyName(a));
   if (!counts) return faults.Take();
 
   CheckAttention(a, faults);
@@ -672,16 +571,13 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   const auto refuse = [&](std::string message, std::string hint) {
     faults.Add("targets", std::move(message), std::move(hint));
   };
-  if (targets == AdaptedLayers()) {
-    refuse("no linear layer has an adapter, so there is nothing to train",
-           "list linear layers in targets, for example 'linear_qkv linear_proj' or 'q_proj "
-           "v_proj'");
-  }
+  faults.If(
+      targets == AdaptedLayers(), "targets",
+      "list linear layers in targets, for example 'linear_qkv linear_proj' or 'q_proj v_proj'",
+      "no linear layer has an adapter, so there is nothing to train");
   const bool parts = targets.query || targets.key || targets.value;
-  if (a.latent.exists() && (parts || targets.linear_qkv)) {
-    refuse("adapters of latent attention's queries, keys and values are not modelled",
-           "write linear_proj");
-  }
+  faults.If(a.latent.exists() && (parts || targets.linear_qkv), "targets", "write linear_proj",
+            "adapters of latent attention's queries, keys and values are not modelled");
   if (parts && (HasFusedAttention(a) || HasFusedProjections(a))) {
     refuse(fmt::format("one linear layer of the family {} computes queries, keys and values",
                        FamilyName(a)),
@@ -701,24 +597,19 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     refuse("linear_fc1 already contains the adapter of gate and up",
            "write either linear_fc1, or gate_proj and up_proj");
   }
-  if (a.experts.exist() && (targets.gate || targets.up || targets.linear_fc1 || targets.down)) {
-    refuse(fmt::format("adapters of experts are not modelled: the model has {} experts",
-                       a.experts.count),
-           "list only linear layers of attention in targets: 'linear_qkv linear_proj' or 'q_proj "
-           "v_proj'");
-  }
+  faults.If(a.experts.exist() && (targets.gate || targets.up || targets.linear_fc1 || targets.down),
+            "targets",
+            "list only linear layers of attention in targets: 'linear_qkv linear_proj' or 'q_proj "
+            "v_proj'",
+            "adapters of experts are not modelled: the model has {} experts", a.experts.count);
   std::int64_t narrowest = a.hidden;
   for (const std::int64_t width :
        {a.heads * a.head_size, a.kv_heads * a.head_size, a.feed_forward}) {
     if (width > 0) narrowest = std::min(narrowest, width);
   }
-  if (a.lora.rank > narrowest) {
-    faults.Add("rank",
-               fmt::format("rank must be at most {}, the width of the narrowest linear layer, but "
-                           "is {}",
-                           narrowest, a.lora.rank),
-               "write a smaller rank, usually 8 to 64");
-  }
+  faults.If(a.lora.rank > narrowest, "rank", "write a smaller rank, usually 8 to 64",
+            "rank must be at most {}, the width of the narrowest linear layer, but is {}",
+            narrowest, a.lora.rank);
   return faults.Take();
 }
 

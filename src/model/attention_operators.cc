@@ -270,10 +270,10 @@ void LayerOperators::RunFlashGradient(std::string_view module, const AttentionSh
   const std::int64_t width = shape.heads * (3 * shape.head_size + 2 * shape.values());
   // A kernel of row sums of the output times its gradient, then the main kernel, which adds up the
   // queries' gradient in FP32.
-  const Value row_sums = tape_->MakeScratch(sizes.row_numbers);
-  tape_->RunBackward(Memory(Joined(module, ".row_sums"), 2 * sizes.output_elements,
-                            2 * sizes.output, sizes.row_numbers),
-                     {reads.front()}, {row_sums});
+  const Value row_sums =
+      tape_->RunToScratch(Memory(Joined(module, ".row_sums"), 2 * sizes.output_elements,
+                                 2 * sizes.output, sizes.row_numbers),
+                          {reads.front()});
   const Bytes accumulator_size = Bytes(sizes.query_elements * kFp32Size);
   const Value accumulator = tape_->MakeScratch(accumulator_size);
   Kernel backward = FlashKernel(Joined(module, ".dgrad"), shape, block);
@@ -323,9 +323,8 @@ Operand LayerOperators::FlashOfDocuments(const Core& core, std::string_view modu
 void LayerOperators::Deliver(const Core& core, std::string_view module, const Pieces& gradients,
                              Bytes bytes) {
   if (core.fused) {
-    const Value whole = tape_->MakeGradient(core.query);
-    tape_->RunBackward(Memory(Joined(module, ".join"), 0, bytes, bytes), gradients, {whole});
-    tape_->Deliver(core.query, whole);
+    const Kernel join = Memory(Joined(module, ".join"), 0, bytes, bytes);
+    tape_->Deliver(core.query, tape_->RunToGradient(core.query, join, gradients));
     return;
   }
   tape_->Deliver(core.query, gradients[0].value);
@@ -360,9 +359,8 @@ LayerOperators::CappedScores LayerOperators::CapScores(std::string_view module, 
                                                        Bytes matrix, std::int64_t scores) {
   const auto next = [&](std::string_view suffix, std::int64_t flops, Value from) {
     const std::string name = Joined(module, suffix);
-    const Value made = tape_->Make(name + " output", matrix);
-    tape_->Run(Memory(name, Flops(flops, scores), matrix, matrix), {from}, {made});
-    return made;
+    return tape_->RunTo(name + " output", Memory(name, Flops(flops, scores), matrix, matrix),
+                        {from});
   };
   const Value tanh = next(".cap", kSoftmaxFlops, next(".cap.divide", 1, raw));
   tape_->Keep(tanh);
@@ -373,11 +371,8 @@ Value LayerOperators::UncappedGradient(std::string_view module, Value gradient,
                                        const CappedScores& caps, Bytes matrix,
                                        std::int64_t scores) {
   const auto next = [&](std::string_view suffix, int operands, const Pieces& reads) {
-    const Value made = tape_->MakeScratch(matrix);
-    tape_->RunBackward(
-        Memory(Joined(module, suffix), Flops(operands, scores), operands * matrix, matrix), reads,
-        {made});
-    return made;
+    return tape_->RunToScratch(
+        Memory(Joined(module, suffix), Flops(operands, scores), operands * matrix, matrix), reads);
   };
   const Value d_tanh = next(".cap.multiply.dgrad", 1, {gradient});
   return next(".cap.divide.dgrad", 1, {next(".cap.dgrad", 2, {d_tanh, caps.tanh})});
@@ -399,6 +394,10 @@ class LayerOperators::ScoreMatrixCore {
   }
   Value MakeValue(std::string_view suffix, Bytes bytes) {
     return tape_->Make(Joined(module_, suffix), bytes);
+  }
+  Value RunTo(std::string_view suffix, Kernel kernel, LayerTape::Values reads,
+              std::vector<int> parameters = {}) {
+    return tape_->RunTo(Joined(module_, suffix), std::move(kernel), reads, std::move(parameters));
   }
   bool has_sinks_kernels() const { return shape_.sinks && !compiled_; }
   bool has_dropout_kernel() const { return shape_.dropout && !compiled_; }
@@ -527,15 +526,11 @@ Value LayerOperators::ScoreMatrixCore::RunScores() {
 }
 
 Value LayerOperators::ScoreMatrixCore::Scale(Value scores) {
-  const Value scaled = MakeValue(".scale output", matrix_);
-  tape_->Run(OverScores(".scale", 1, matrix_, matrix_), {scores}, {scaled});
-  return scaled;
+  return RunTo(".scale output", OverScores(".scale", 1, matrix_, matrix_), {scores});
 }
 
 Value LayerOperators::ScoreMatrixCore::Mask(Value scores) {
-  const Value masked = MakeValue(".mask output", matrix_);
-  tape_->Run(OverScores(".mask", 1, matrix_, matrix_), {scores}, {masked});
-  return masked;
+  return RunTo(".mask output", OverScores(".mask", 1, matrix_, matrix_), {scores});
 }
 
 // In place, as `scores += position_bias`, which includes the mask.
@@ -545,10 +540,9 @@ Value LayerOperators::ScoreMatrixCore::AddDistances(Value scores) {
 }
 
 Value LayerOperators::ScoreMatrixCore::UpcastScaleMask(Value scores) {
-  const Value upcast = MakeValue(".scores in FP32", wide_);
-  tape_->Run(OverScores(".scores.cast", 0, matrix_, wide_), {scores}, {upcast});
-  const Value masked = MakeValue(".scale output", wide_);
-  tape_->Run(OverScores(".scale", 1, wide_, wide_), {upcast}, {masked});
+  const Value upcast =
+      RunTo(".scores in FP32", OverScores(".scores.cast", 0, matrix_, wide_), {scores});
+  const Value masked = RunTo(".scale output", OverScores(".scale", 1, wide_, wide_), {upcast});
   tape_->Run(OverScores(".mask", 1, wide_, wide_), {masked}, {masked});
   return masked;
 }
@@ -556,13 +550,10 @@ Value LayerOperators::ScoreMatrixCore::UpcastScaleMask(Value scores) {
 // Sinks as an additional column, and subtraction of the largest score, in separate kernels
 // (transformers, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward).
 Value LayerOperators::ScoreMatrixCore::AddSinks(Value scores) {
-  const Value with_sinks = MakeValue(".sinks output", matrix_);
-  tape_->Run(OverScores(".sinks", 0, matrix_, matrix_), {scores}, {with_sinks},
-             shape_.sink_positions.all());
+  const Value with_sinks = RunTo(".sinks output", OverScores(".sinks", 0, matrix_, matrix_),
+                                 {scores}, shape_.sink_positions.all());
   tape_->Run(OverScores(".max", 1, matrix_, Bytes()), {with_sinks}, {});
-  const Value subtracted = MakeValue(".subtract output", matrix_);
-  tape_->Run(OverScores(".subtract", 1, matrix_, matrix_), {with_sinks}, {subtracted});
-  return subtracted;
+  return RunTo(".subtract output", OverScores(".subtract", 1, matrix_, matrix_), {with_sinks});
 }
 
 // When compiled, one kernel also adds the sinks and applies dropout.
@@ -585,9 +576,7 @@ Value LayerOperators::ScoreMatrixCore::Softmax(Value scores) {
 }
 
 Value LayerOperators::ScoreMatrixCore::CastTo16Bits(Value weights) {
-  const Value cast = MakeValue(".softmax in 16 bits", matrix_);
-  tape_->Run(OverScores(".softmax.cast", 0, wide_, matrix_), {weights}, {cast});
-  return cast;
+  return RunTo(".softmax in 16 bits", OverScores(".softmax.cast", 0, wide_, matrix_), {weights});
 }
 
 Value LayerOperators::ScoreMatrixCore::Drop(Value weights) {
@@ -624,33 +613,28 @@ void LayerOperators::ScoreMatrixCore::RunBackward() const {
 
 Value LayerOperators::ScoreMatrixCore::WeightsGradient(Value dy) const {
   const std::int64_t v = shape_.values();
-  const Value d_weights = tape_->MakeGradient(weights_);
-  tape_->RunBackward(operators_->ScoreProduct(Joined(module_, ".values.dgrad_weights"), shape_, s_,
-                                              keys_, v, ProductLayout::kForward),
-                     {dy}, {d_weights});
-  return d_weights;
+  return tape_->RunToGradient(
+      weights_,
+      operators_->ScoreProduct(Joined(module_, ".values.dgrad_weights"), shape_, s_, keys_, v,
+                               ProductLayout::kForward),
+      {dy});
 }
 
 Value LayerOperators::ScoreMatrixCore::SoftmaxGradient(Value d_weights) const {
   if (has_dropout_kernel()) {
-    const Value d_undropped = tape_->MakeGradient(undropped_);
-    tape_->RunBackward(OverScores(".dropout.dgrad", 2, matrix_ + mask_bytes_, matrix_), {d_weights},
-                       {d_undropped});
-    d_weights = d_undropped;
+    d_weights = tape_->RunToGradient(
+        undropped_, OverScores(".dropout.dgrad", 2, matrix_ + mask_bytes_, matrix_), {d_weights});
   }
   if (fp32_) {
-    const Value d_softmax = tape_->MakeGradient(softmax_);
-    tape_->RunBackward(OverScores(".softmax.cast.dgrad", 0, matrix_, wide_), {d_weights},
-                       {d_softmax});
-    d_weights = d_softmax;
+    d_weights = tape_->RunToGradient(softmax_, OverScores(".softmax.cast.dgrad", 0, matrix_, wide_),
+                                     {d_weights});
   }
-  const Value d_scores = tape_->MakeGradient(masked_);
   const Bytes read = 2 * (fused_ ? ReadBySoftmax() : SoftmaxBytes());
-  tape_->RunBackward(
+  return tape_->RunToGradient(
+      masked_,
       OverScores(".softmax.dgrad", kSoftmaxFlops + (compiled_ ? 4 : 0),
                  read + (drops_in_softmax() ? mask_bytes_ : Bytes()), stepwise_ ? wide_ : matrix_),
-      {d_weights}, {d_scores});
-  return d_scores;
+      {d_weights});
 }
 
 Value LayerOperators::ScoreMatrixCore::RawGradient(Value d_scores) const {
@@ -660,9 +644,8 @@ Value LayerOperators::ScoreMatrixCore::RawGradient(Value d_scores) const {
     tape_->RunBackward(OverScores(".distances.grad.add", 1, 2 * matrix_, matrix_), {d_scores}, {});
   }
   if (scales_) {
-    const Value d_raw = tape_->MakeGradient(raw_);
-    tape_->RunBackward(OverScores(".scale.dgrad", 1, matrix_, matrix_), {d_scores}, {d_raw});
-    d_scores = d_raw;
+    d_scores =
+        tape_->RunToGradient(raw_, OverScores(".scale.dgrad", 1, matrix_, matrix_), {d_scores});
   }
   if (stepwise_) d_scores = UpcastScaleMaskGradient(d_scores);
   if (!caps_) return d_scores;
@@ -672,9 +655,7 @@ Value LayerOperators::ScoreMatrixCore::RawGradient(Value d_scores) const {
 // Gradients through the subtraction of the largest score and the removal of the sinks' column.
 Value LayerOperators::ScoreMatrixCore::SinksGradient(Value d_scores) const {
   tape_->RunBackward(OverScores(".subtract.dgrad", 1, matrix_, matrix_), {d_scores}, {d_scores});
-  const Value d_masked = tape_->MakeScratch(matrix_);
-  tape_->RunBackward(OverScores(".sinks.dgrad", 0, matrix_, matrix_), {d_scores}, {d_masked});
-  return d_masked;
+  return tape_->RunToScratch(OverScores(".sinks.dgrad", 0, matrix_, matrix_), {d_scores});
 }
 
 Value LayerOperators::ScoreMatrixCore::UpcastScaleMaskGradient(Value d_scores) const {

@@ -273,8 +273,8 @@ void LayerOperators::KeyRing::MergeInFp32(int step) {
     return operators_->Memory(name + suffix, flops, read, written);
   };
   const Bytes wide(sizes.output_elements * kFp32Size);
-  const Value block = tape_->Make(name + " output in FP32", wide);
-  tape_->Run(memory(".float", 0, sizes.output, wide), {outputs_.back()}, {block});
+  const Value block = tape_->RunTo(name + " output in FP32",
+                                   memory(".float", 0, sizes.output, wide), {outputs_.back()});
   if (step == 0) {
     outputs_.front() = block;
   } else {
@@ -516,10 +516,8 @@ LayerOperators::Pieces LayerOperators::GatheredKeys::Scatter(Value d_all) const 
   Pieces scattered;
   for (const char* of : {" key", " value"}) {
     const std::size_t i = scattered.size();
-    const Value ordered = tape_->MakeScratch(all_[i]);
-    tape_->RunBackward(
-        operators_->Memory(Joined(module_, of) + ".dgrad.order", 0, all_[i], all_[i]), {d_all},
-        {ordered});
+    const Value ordered = tape_->RunToScratch(
+        operators_->Memory(Joined(module_, of) + ".dgrad.order", 0, all_[i], all_[i]), {d_all});
     scattered.emplace_back(core_.fused         ? tape_->MakeScratch(part_[i])
                            : scattered.empty() ? tape_->MakeGradient(core_.key)
                                                : tape_->MakeGradient(core_.value));

@@ -57,16 +57,21 @@ class LayerOperators::UnfusedRmsNorm {
   Operand Record();
 
  private:
-  void Run(std::string_view suffix, std::int64_t flops, Bytes read, Bytes written,
-           LayerTape::Values reads, LayerTape::Values writes) {
-    tape_->Run(operators_->Memory(Joined(module_, suffix), flops, read, written), reads, writes,
-               parameters_.all());
+  Kernel Over(std::string_view suffix, std::int64_t flops, Bytes read, Bytes written) const {
+    return operators_->Memory(Joined(module_, suffix), flops, read, written);
   }
-  void RunBackward(std::string_view suffix, std::int64_t flops, Bytes read, Bytes written,
-                   LayerTape::Values reads, LayerTape::Values writes,
+  // Runs a step of the forward or of the backward, and returns its result.
+  Value Run(std::string_view value, Kernel kernel, LayerTape::Values reads) {
+    return tape_->RunTo(Joined(module_, value), std::move(kernel), reads, parameters_.all());
+  }
+  Value RunBackward(Kernel kernel, LayerTape::Values reads) const {
+    const Value made = tape_->MakeScratch(kernel.written);
+    RunBackward(std::move(kernel), reads, {made});
+    return made;
+  }
+  void RunBackward(Kernel kernel, LayerTape::Values reads, LayerTape::Values writes,
                    std::vector<int> gradients = {}) const {
-    tape_->RunBackward(operators_->Memory(Joined(module_, suffix), flops, read, written), reads,
-                       writes, std::move(gradients), parameters_.all());
+    tape_->RunBackward(std::move(kernel), reads, writes, std::move(gradients), parameters_.all());
   }
 
   Value MakeReciprocalDeviation(Value x32);
@@ -95,87 +100,72 @@ class LayerOperators::UnfusedRmsNorm {
 Operand LayerOperators::UnfusedRmsNorm::Record() {
   Value x32 = x_.value;
   if (casts_) {
-    x32 = tape_->Make(Joined(module_, " input in FP32"), wide_);
-    Run(".float", 0, narrow_, wide_, {x_.value}, {x32});
+    x32 = Run(" input in FP32", Over(".float", 0, narrow_, wide_), {x_.value});
   }
   tape_->Keep(x32);
   normalised_ = Normalise(x32, MakeReciprocalDeviation(x32));
   if (!parameters_.frozen) tape_->Keep(normalised_);
   y_ = operators_->Make(Joined(module_, " output"), x_.width, x_.tokens, x_.fp32);
-  Run(".weight", elements_, narrow_ + weights_, narrow_, {normalised_}, {y_.value});
+  tape_->Run(Over(".weight", elements_, narrow_ + weights_, narrow_), {normalised_}, {y_.value},
+             parameters_.all());
   tape_->OnBackward([norm = *this] { norm.RunBackward(); });
   return y_;
 }
 
 LayerTape::Value LayerOperators::UnfusedRmsNorm::MakeReciprocalDeviation(Value x32) {
-  const Value squares = tape_->Make(Joined(module_, " squares"), wide_);
-  Run(".pow", elements_, wide_, wide_, {x32}, {squares});
-  const Value mean = tape_->Make(Joined(module_, " mean"), rows_);
-  Run(".mean", elements_, wide_, rows_, {squares}, {mean});
-  const Value sum = tape_->Make(Joined(module_, " mean and epsilon"), rows_);
-  Run(".add", x_.tokens, rows_, rows_, {mean}, {sum});
-  const Value reciprocal = tape_->Make(Joined(module_, " reciprocal deviation"), rows_);
+  const Value squares = Run(" squares", Over(".pow", elements_, wide_, wide_), {x32});
+  const Value mean = Run(" mean", Over(".mean", elements_, wide_, rows_), {squares});
+  const Value sum = Run(" mean and epsilon", Over(".add", x_.tokens, rows_, rows_), {mean});
+  const Value reciprocal =
+      Run(" reciprocal deviation", Over(".rsqrt", x_.tokens, rows_, rows_), {sum});
   tape_->Keep(reciprocal);
-  Run(".rsqrt", x_.tokens, rows_, rows_, {sum}, {reciprocal});
   return reciprocal;
 }
 
 LayerTape::Value LayerOperators::UnfusedRmsNorm::Normalise(Value x32, Value reciprocal_deviation) {
-  const Value scaled = tape_->Make(Joined(module_, " normalised in FP32"), wide_);
-  Run(".mul", elements_, wide_ + rows_, wide_, {x32, reciprocal_deviation}, {scaled});
-  if (!casts_) return scaled;
-  const Value normalised = tape_->Make(Joined(module_, " normalised"), narrow_);
-  Run(".type_as", 0, wide_, narrow_, {scaled}, {normalised});
-  return normalised;
+  const Value scaled = Run(" normalised in FP32", Over(".mul", elements_, wide_ + rows_, wide_),
+                           {x32, reciprocal_deviation});
+  return casts_ ? Run(" normalised", Over(".type_as", 0, wide_, narrow_), {scaled}) : scaled;
 }
 
 void LayerOperators::UnfusedRmsNorm::RunBackward() const {
   Value d_scaled = NormalisedGradient(tape_->GradientOf(y_.value));
   if (casts_) {
-    const Value d_normalised = std::exchange(d_scaled, tape_->MakeScratch(wide_));
-    RunBackward(".type_as.dgrad", 0, narrow_, wide_, {d_normalised}, {d_scaled});
+    d_scaled = RunBackward(Over(".type_as.dgrad", 0, narrow_, wide_), {d_scaled});
   }
   const Value first = FactorGradient(d_scaled);
   const Value second = SquaresGradient(d_scaled);
   const Value dx = tape_->MakeGradient(x_.value);
   const Value both = casts_ ? tape_->MakeScratch(wide_) : dx;
-  RunBackward(".add_gradients", elements_, 2 * wide_, wide_, {first, second}, {both});
-  if (casts_) RunBackward(".float.dgrad", 0, wide_, narrow_, {both}, {dx});
+  RunBackward(Over(".add_gradients", elements_, 2 * wide_, wide_), {first, second}, {both});
+  if (casts_) RunBackward(Over(".float.dgrad", 0, wide_, narrow_), {both}, {dx});
   tape_->Deliver(x_.value, dx);
 }
 
 LayerTape::Value LayerOperators::UnfusedRmsNorm::NormalisedGradient(Value dy) const {
-  const Value d_normalised = tape_->MakeScratch(narrow_);
-  RunBackward(".weight.dgrad", elements_, narrow_ + weights_, narrow_, {dy}, {d_normalised});
+  const Value d_normalised =
+      RunBackward(Over(".weight.dgrad", elements_, narrow_ + weights_, narrow_), {dy});
   if (!parameters_.frozen) {
-    const Value products = tape_->MakeScratch(narrow_);
-    RunBackward(".weight.products", elements_, 2 * narrow_, narrow_, {dy, normalised_}, {products});
-    RunBackward(".wgrad", elements_, narrow_, weights_, {products}, {}, {parameters_.weight});
+    const Value products =
+        RunBackward(Over(".weight.products", elements_, 2 * narrow_, narrow_), {dy, normalised_});
+    RunBackward(Over(".wgrad", elements_, narrow_, weights_), {products}, {}, {parameters_.weight});
   }
   return d_normalised;
 }
 
 LayerTape::Value LayerOperators::UnfusedRmsNorm::FactorGradient(Value d_scaled) const {
-  const Value gradient = tape_->MakeScratch(wide_);
-  RunBackward(".mul.dgrad", elements_, wide_ + rows_, wide_, {d_scaled}, {gradient});
-  return gradient;
+  return RunBackward(Over(".mul.dgrad", elements_, wide_ + rows_, wide_), {d_scaled});
 }
 
 LayerTape::Value LayerOperators::UnfusedRmsNorm::SquaresGradient(Value d_scaled) const {
-  const Value by_x = tape_->MakeScratch(wide_);
-  RunBackward(".mul.products", elements_, 2 * wide_, wide_, {d_scaled}, {by_x});
-  const Value d_reciprocal = tape_->MakeScratch(rows_);
-  RunBackward(".mul.sum", elements_, wide_, rows_, {by_x}, {d_reciprocal});
-  RunBackward(".rsqrt.dgrad", 3 * x_.tokens, 2 * rows_, rows_, {d_reciprocal}, {d_reciprocal});
-  const Value spread = tape_->MakeScratch(wide_);
-  RunBackward(".mean.dgrad", elements_, rows_, wide_, {d_reciprocal}, {spread});
-  const Value power = tape_->MakeScratch(wide_);
-  RunBackward(".pow.base", 0, wide_, wide_, {}, {power});
-  const Value twice = tape_->MakeScratch(wide_);
-  RunBackward(".pow.twice", elements_, wide_, wide_, {power}, {twice});
-  const Value gradient = tape_->MakeScratch(wide_);
-  RunBackward(".pow.dgrad", elements_, 2 * wide_, wide_, {spread, twice}, {gradient});
-  return gradient;
+  const Value by_x = RunBackward(Over(".mul.products", elements_, 2 * wide_, wide_), {d_scaled});
+  const Value d_reciprocal = RunBackward(Over(".mul.sum", elements_, wide_, rows_), {by_x});
+  RunBackward(Over(".rsqrt.dgrad", 3 * x_.tokens, 2 * rows_, rows_), {d_reciprocal},
+              {d_reciprocal});
+  const Value spread = RunBackward(Over(".mean.dgrad", elements_, rows_, wide_), {d_reciprocal});
+  const Value power = RunBackward(Over(".pow.base", 0, wide_, wide_), {});
+  const Value twice = RunBackward(Over(".pow.twice", elements_, wide_, wide_), {power});
+  return RunBackward(Over(".pow.dgrad", elements_, 2 * wide_, wide_), {spread, twice});
 }
 
 Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
@@ -191,13 +181,12 @@ Operand LayerOperators::ComplexRotary(Operand x, std::string_view module, std::i
   const Bytes wide(elements * kFp32Size);
   const bool casts = ElementSize(x) < kFp32Size;
   const Bytes table(positions_ * head_size * kFp32Size);
-  const auto cast = [&](std::string_view suffix, Bytes from, Bytes to) {
+  const auto cast = [=, this](std::string_view suffix, Bytes from, Bytes to) {
     return Memory(Joined(module, suffix), 0, from, to);
   };
   Value x32 = x.value;
   if (casts) {
-    x32 = tape_->Make(Joined(module, " input in FP32"), wide);
-    tape_->Run(cast(".float", narrow, wide), {x.value}, {x32});
+    x32 = tape_->RunTo(Joined(module, " input in FP32"), cast(".float", narrow, wide), {x.value});
   }
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
   const Value turned = casts ? tape_->Make(Joined(module, " turned"), wide) : y.value;
@@ -209,10 +198,7 @@ Operand LayerOperators::ComplexRotary(Operand x, std::string_view module, std::i
       tape_->RunBackward(Memory(Joined(module, suffix), flops, read, written), {from}, {to});
     };
     Value d_turned = tape_->GradientOf(y.value);
-    if (casts) {
-      d_turned = tape_->MakeScratch(wide);
-      back(".type_as.dgrad", 0, narrow, wide, tape_->GradientOf(y.value), d_turned);
-    }
+    if (casts) d_turned = tape_->RunToScratch(cast(".type_as.dgrad", narrow, wide), {d_turned});
     const Value dx = tape_->MakeGradient(x.value);
     const Value d_x32 = casts ? tape_->MakeScratch(wide) : dx;
     back(".mul.dgrad", 3 * elements, wide + table, wide, d_turned, d_x32);
@@ -230,32 +216,32 @@ Operand LayerOperators::HalvesRotary(Operand x, std::string_view module, std::in
   const Bytes size = Size(x);
   const Bytes half = BytesOfElements(elements / 2);
   const Bytes table = BytesOfElements(positions_ * head_size);
-  const Value by_cosine = tape_->Make(Joined(module, " by cosine"), size);
-  tape_->Run(Memory(Joined(module, ".cos"), elements, size + table, size), {x.value}, {by_cosine});
-  const Value negated = tape_->Make(Joined(module, " negated half"), half);
-  tape_->Run(Memory(Joined(module, ".neg"), elements / 2, half, half), {x.value}, {negated});
-  const Value rotated = tape_->Make(Joined(module, " halves rotated"), size);
-  tape_->Run(Memory(Joined(module, ".cat"), 0, size, size), {x.value, negated}, {rotated});
-  const Value by_sine = tape_->Make(Joined(module, " by sine"), size);
-  tape_->Run(Memory(Joined(module, ".sin"), elements, size + table, size), {rotated}, {by_sine});
+  const auto over = [=, this](std::string_view suffix, std::int64_t flops, Bytes read,
+                              Bytes written) {
+    return Memory(Joined(module, suffix), flops, read, written);
+  };
+  const auto next = [&](std::string_view value, Kernel kernel, LayerTape::Values reads) {
+    return tape_->RunTo(Joined(module, value), std::move(kernel), reads);
+  };
+  const Value by_cosine = next(" by cosine", over(".cos", elements, size + table, size), {x.value});
+  const Value negated = next(" negated half", over(".neg", elements / 2, half, half), {x.value});
+  const Value rotated = next(" halves rotated", over(".cat", 0, size, size), {x.value, negated});
+  const Value by_sine = next(" by sine", over(".sin", elements, size + table, size), {rotated});
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
   tape_->Run(Memory(Joined(module, ".add"), elements, 2 * size, size), {by_cosine, by_sine},
              {y.value});
   tape_->OnBackward([=, this] {
     const Value dy = tape_->GradientOf(y.value);
-    const auto scratch = [&](std::string_view suffix, std::int64_t flops, Bytes read, Bytes written,
-                             LayerTape::Values reads) {
-      const Value made = tape_->MakeScratch(written);
-      tape_->RunBackward(Memory(Joined(module, suffix), flops, read, written), reads, {made});
-      return made;
-    };
-    const Value d_rotated = scratch(".sin.dgrad", elements, size + table, size, {dy});
-    const Value d_half = scratch(".neg.dgrad", elements / 2, half, half, {d_rotated});
-    const Value joined = scratch(".cat.dgrad", 0, size, size, {d_rotated, d_half});
-    const Value d_cosine = scratch(".cos.dgrad", elements, size + table, size, {dy});
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".add_gradients"), elements, 2 * size, size),
-                       {joined, d_cosine}, {dx});
+    const Value d_rotated =
+        tape_->RunToScratch(over(".sin.dgrad", elements, size + table, size), {dy});
+    const Value d_half =
+        tape_->RunToScratch(over(".neg.dgrad", elements / 2, half, half), {d_rotated});
+    const Value joined =
+        tape_->RunToScratch(over(".cat.dgrad", 0, size, size), {d_rotated, d_half});
+    const Value d_cosine =
+        tape_->RunToScratch(over(".cos.dgrad", elements, size + table, size), {dy});
+    const Value dx = tape_->RunToGradient(x.value, over(".add_gradients", elements, 2 * size, size),
+                                          {joined, d_cosine});
     tape_->Deliver(x.value, dx);
   });
   return y;
@@ -270,10 +256,11 @@ Operand LayerOperators::HalvesRotary(Operand x, std::string_view module, std::in
 Operand LayerOperators::NewGelu(Operand x, std::string_view module) {
   const std::int64_t elements = Elements(x);
   const Bytes size = Size(x);
+  const auto over = [=, this](std::string_view suffix, int operands) {
+    return Memory(Joined(module, suffix), elements, operands * size, size);
+  };
   const auto next = [&](std::string_view suffix, int operands, LayerTape::Values reads) {
-    const Value made = tape_->Make(Joined(module, suffix), size);
-    tape_->Run(Memory(Joined(module, suffix), elements, operands * size, size), reads, {made});
-    return made;
+    return tape_->RunTo(Joined(module, suffix), over(suffix, operands), reads);
   };
   const Value half = next(".half", 1, {x.value});
   const Value cube = next(".pow", 1, {x.value});
@@ -284,13 +271,10 @@ Operand LayerOperators::NewGelu(Operand x, std::string_view module) {
   const Value factor = next(".add_one", 1, {tanh});
   for (const Value kept : {x.value, tanh, half, factor}) tape_->Keep(kept);
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
-  tape_->Run(Memory(Joined(module, ".mul"), elements, 2 * size, size), {half, factor}, {y.value});
+  tape_->Run(over(".mul", 2), {half, factor}, {y.value});
   tape_->OnBackward([=, this] {
     const auto back = [&](std::string_view suffix, int operands, LayerTape::Values reads) {
-      const Value made = tape_->MakeScratch(size);
-      tape_->RunBackward(Memory(Joined(module, suffix), elements, operands * size, size), reads,
-                         {made});
-      return made;
+      return tape_->RunToScratch(over(suffix, operands), reads);
     };
     const Value dy = tape_->GradientOf(y.value);
     const Value d_half = back(".mul.dgrad_left", 2, {dy});
@@ -303,9 +287,7 @@ Operand LayerOperators::NewGelu(Operand x, std::string_view module) {
     const Value by_cube = back(".pow.dgrad", 2, {d_cube, thrice});
     const Value by_both = back(".add_cubic", 2, {d_sum, by_cube});
     const Value by_half = back(".half.dgrad", 1, {d_half});
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".add_gradients"), elements, 2 * size, size),
-                       {by_both, by_half}, {dx});
+    const Value dx = tape_->RunToGradient(x.value, over(".add_gradients", 2), {by_both, by_half});
     tape_->Deliver(x.value, dx);
   });
   return y;

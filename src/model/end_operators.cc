@@ -108,9 +108,8 @@ void LayerOperators::Distances(std::string_view module, std::int64_t heads, std:
   tape_->OnBackward([=, this] {
     // The blocks have left the sum of their gradients.
     const Value gradient = tape_->MakeGradient(expanded);
-    const Value of_batch = tape_->MakeScratch(of_one);
-    tape_->RunBackward(Memory(Joined(module, ".mask.dgrad"), scores, of_all, of_one), {gradient},
-                       {of_batch});
+    const Value of_batch = tape_->RunToScratch(
+        Memory(Joined(module, ".mask.dgrad"), scores, of_all, of_one), {gradient});
     if (weight < 0) return;
     tape_->RunBackward(Memory(Joined(module, ".wgrad"), of_heads, of_one + indices, table),
                        {of_batch}, {}, {weight}, {weight});

@@ -16,16 +16,6 @@ constexpr std::int64_t kScoreSize = 4, kChoiceSize = 4;  // bytes
 
 }  // namespace
 
-IndexerOperators::IndexerOperators(LayerOperators& operators, const Architecture& architecture,
-                                   const ModuleNames& names, Find find)
-    : operators_(operators),
-      tape_(*operators.tape_),
-      a_(architecture),
-      names_(names),
-      find_(std::move(find)) {}
-
-ModulePositions IndexerOperators::Whole(std::string_view module) const { return find_(module); }
-
 void IndexerOperators::Idle() {
   std::vector<int> positions;
   for (const std::string_view module : {names_.index_query, names_.index_key, names_.index_key_norm,
@@ -77,15 +67,15 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source,
   const Operand source = query_source.value == x.value
                              ? whole
                              : operators_.EnterColumns(query_source, "indexer_query", true);
-  Operand query = operators_.Linear(source, names_.index_query, width, Whole(names_.index_query));
+  Operand query = operators_.Linear(source, names_.index_query, width, find_(names_.index_query));
   if (!index.weighs_heads) {
     query = operators_.NormOfHeads(query, names_.index_query_norm, index.head,
-                                   Whole(names_.index_query_norm));
+                                   find_(names_.index_query_norm));
   }
-  Operand key = operators_.Linear(whole, names_.index_key, index.head, Whole(names_.index_key));
+  Operand key = operators_.Linear(whole, names_.index_key, index.head, find_(names_.index_key));
   key = operators_.Norm(key, names_.index_key_norm,
                         index.weighs_heads ? Normalization::kLayerNorm : Normalization::kRmsNorm,
-                        Whole(names_.index_key_norm));
+                        find_(names_.index_key_norm));
   if (a_.position == Position::kRotary) {
     query = operators_.Rotary(query, "self_attn.indexer.rotary_query", index.head);
     key = operators_.Rotary(key, "self_attn.indexer.rotary_key", index.head);
@@ -94,7 +84,7 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source,
   std::vector<Operand> operands{query, key};
   if (index.weighs_heads) {
     operands.push_back(
-        operators_.Linear(whole, names_.index_weights, index.heads, Whole(names_.index_weights)));
+        operators_.Linear(whole, names_.index_weights, index.heads, find_(names_.index_weights)));
   }
   ChooseAmong(operands, 1, attention);
 }

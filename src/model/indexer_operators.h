@@ -1,14 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "src/model/architecture.h"
-#include "src/model/family.h"
-#include "src/model/layer_operators.h"
+#include "src/model/block_operators.h"
 
 // The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556). For each query, small heads
 // score all previous keys, and the indexer chooses the best keys. Every tensor-parallel rank has
@@ -23,12 +20,9 @@
 // which frameworks skip, so forecasts are slightly too long.
 namespace stepcast::model {
 
-class IndexerOperators {
+class IndexerOperators : public BlockOperators {
  public:
-  using Find = std::function<ModulePositions(std::string_view module)>;
-  // All arguments must outlive the tape's Finish, because the object keeps references to them.
-  IndexerOperators(LayerOperators& operators, const Architecture& architecture,
-                   const ModuleNames& names, Find find);
+  using BlockOperators::BlockOperators;
 
   // Adds the kernels that choose keys. `x` is the block's normalized input; `query_source` is the
   // input of the indexer's query projection. `x` and `query_source` cover the rank's part of the
@@ -42,18 +36,10 @@ class IndexerOperators {
   void Idle();
 
  private:
-  using Value = LayerTape::Value;
-  ModulePositions Whole(std::string_view module) const;
   Operand KeysOfAllRanks(const Operand& key);
   // Returns the part of `block` for the rank's queries and the keys of all ranks. Each rank has the
   // same number of query-key pairs.
   LayerOperators::Block OfRank(LayerOperators::Block block) const;
-
-  LayerOperators& operators_;
-  LayerTape& tape_;
-  const Architecture& a_;
-  const ModuleNames& names_;
-  const Find find_;
 };
 
 }  // namespace stepcast::model

@@ -128,19 +128,14 @@ LayerTape::Value LayerOperators::Transposed(std::string name,
                                             const std::vector<LayerTape::Piece>& value,
                                             std::int64_t elements) {
   const Bytes bytes = QuantizedBytes(elements);
-  const Value columns = tape_->MakeScratch(bytes);
-  tape_->RunBackward(Memory(std::move(name), 0, bytes, bytes), value, {columns});
-  return columns;
+  return tape_->RunToScratch(Memory(std::move(name), 0, bytes, bytes), value);
 }
 
 LayerTape::Value LayerOperators::CastColumns(std::string name,
                                              const std::vector<LayerTape::Piece>& value,
                                              std::int64_t elements) {
-  const Bytes bytes = QuantizedBytes(elements);
-  const Value columns = tape_->MakeScratch(bytes);
-  tape_->RunBackward(Memory(std::move(name), 0, 2 * BytesOfElements(elements), bytes), value,
-                     {columns});
-  return columns;
+  return tape_->RunToScratch(
+      Memory(std::move(name), 0, 2 * BytesOfElements(elements), QuantizedBytes(elements)), value);
 }
 
 Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization normalization,
@@ -324,11 +319,10 @@ Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
       return;
     }
     // The kernel that made the sum's gradient may also write the copy.
-    const Value dy = tape_->MakeGradient(y.value);
-    tape_->RunBackward(
-        Memory(Joined(name, ".cast"), 0, options_.compiled ? Bytes() : Size(sum), Size(y)),
-        {tape_->GradientOf(sum.value)}, {dy});
-    tape_->Deliver(y.value, dy);
+    const Bytes read = options_.compiled ? Bytes() : Size(sum);
+    tape_->Deliver(y.value,
+                   tape_->RunToGradient(y.value, Memory(Joined(name, ".cast"), 0, read, Size(y)),
+                                        {tape_->GradientOf(sum.value)}));
   });
   return sum;
 }
@@ -448,10 +442,10 @@ Operand LayerOperators::DropoutAdd(Operand x, Operand branch, std::string_view m
   last_sum_ = sum.value;
   tape_->OnBackward([=, this] {
     tape_->Pass(sum.value, x.value);
-    const Value d_branch = tape_->MakeGradient(branch.value);
-    tape_->RunBackward(
+    const Value d_branch = tape_->RunToGradient(
+        branch.value,
         Memory(Joined(module, ".dgrad"), 2 * Elements(x), Size(sum) + mask_size, Size(branch)),
-        {tape_->GradientOf(sum.value)}, {d_branch});
+        {tape_->GradientOf(sum.value)});
     tape_->Deliver(branch.value, d_branch);
   });
   return sum;
@@ -484,9 +478,9 @@ Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::in
   const std::int64_t s = positions_;
   const std::int64_t elements = s * x.width;
   const Bytes size(elements * ElementSize(x));
-  const Value positions = tape_->Make(Joined(module, " output"), size);
-  tape_->Run(Memory(std::string(module), 0, size + Bytes(s * kIndexSize), size), {}, {positions},
-             weight >= 0 ? std::vector<int>{weight} : std::vector<int>());
+  const Value positions = tape_->RunTo(
+      Joined(module, " output"), Memory(std::string(module), 0, size + Bytes(s * kIndexSize), size),
+      {}, weight >= 0 ? std::vector<int>{weight} : std::vector<int>());
   const std::string name = Joined(module, ".add");
   const Operand sum = Make(Joined(name, " output"), x.width, x.tokens, x.fp32);
   tape_->Run(Memory(name, Elements(x), Size(x) + size, Size(x)), {x.value, positions}, {sum.value});
@@ -495,10 +489,8 @@ Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::in
     if (weight < 0) return;
     Value gradient = tape_->GradientOf(sum.value);
     if (options_.micro_batch_size > 1) {
-      const Value reduced = tape_->MakeScratch(size);
-      tape_->RunBackward(Memory(Joined(module, ".add.dgrad"), Elements(x), Size(x), size),
-                         {gradient}, {reduced});
-      gradient = reduced;
+      gradient = tape_->RunToScratch(
+          Memory(Joined(module, ".add.dgrad"), Elements(x), Size(x), size), {gradient});
     }
     tape_->RunBackward(Memory(Joined(module, ".wgrad"), elements, size + Bytes(s * kIndexSize),
                               Bytes(rows * x.width * ElementSize(x)) + size),
@@ -519,8 +511,8 @@ Operand LayerOperators::TakeTokens(Operand x, std::string_view module, std::int6
   tape_->Run(Memory(std::string(module), 0, Size(taken) + indices, Size(taken)), {x.value},
              {taken.value});
   tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".zeros"), 0, Bytes(), Size(x)), {}, {dx});
+    const Value dx =
+        tape_->RunToGradient(x.value, Memory(Joined(module, ".zeros"), 0, Bytes(), Size(x)), {});
     tape_->RunBackward(Memory(Joined(module, ".dgrad"), 0, Size(taken) + indices, Size(taken)),
                        {tape_->GradientOf(taken.value)}, {dx});
     tape_->Deliver(x.value, dx);

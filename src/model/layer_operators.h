@@ -352,6 +352,7 @@ class LayerOperators {
  private:
   friend class LatentAttentionOperators;
   friend class MixtureOperators;
+  friend class BlockOperators;
   friend class RecurrentOperators;
   friend class IndexerOperators;
   friend class SharedKeyOperators;

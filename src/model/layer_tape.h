@@ -80,6 +80,12 @@ class LayerTape {
   // Runs an operator. `parameters` and `gradients` are positions in Layer::tensors, as in
   // Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
+  // Runs an operator that writes one new value, and returns the value.
+  Value RunTo(std::string name, Kernel kernel, Values reads, std::vector<int> parameters = {}) {
+    const Value made = Make(std::move(name), kernel.written);
+    Run(std::move(kernel), reads, {made}, std::move(parameters));
+    return made;
+  }
   // A collective among the ranks along `axes`, from one value to another, or in place. The size of
   // the collective is the size of the larger value; the smaller value is a rank's part.
   struct Collective {
@@ -152,6 +158,18 @@ class LayerTape {
   Value MakeScratch(Bytes bytes);
   void RunBackward(Kernel kernel, Values reads, Values writes, std::vector<int> gradients = {},
                    std::vector<int> parameters = {});
+  // These functions run an operator of backward that writes one value: a new temporary value, or a
+  // new contribution to the gradient of `of`. They return the value.
+  Value RunToScratch(Kernel kernel, Values reads) {
+    const Value made = MakeScratch(kernel.written);
+    RunBackward(std::move(kernel), reads, {made});
+    return made;
+  }
+  Value RunToGradient(Value of, Kernel kernel, Values reads) {
+    const Value made = MakeGradient(of);
+    RunBackward(std::move(kernel), reads, {made});
+    return made;
+  }
   void CommunicateBackward(const Collective& collective, Piece source, Piece target);
 
   // Runs the backward and returns the layer's work. `output` is the layer's output, or empty if the

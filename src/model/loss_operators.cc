@@ -134,9 +134,7 @@ void LayerOperators::LossOfLogits::RunInPlaceBackward() const {
     tape_->RunBackward(std::move(gradient), {}, {});
     gradient = Fp32Kernel(".cast.dgrad", 0, WideBytes(), LogitsBytes());
   }
-  const Value d_logits = tape_->MakeGradient(logits_.value);
-  tape_->RunBackward(std::move(gradient), {}, {d_logits});
-  tape_->Deliver(logits_.value, d_logits);
+  tape_->Deliver(logits_.value, tape_->RunToGradient(logits_.value, std::move(gradient), {}));
 }
 
 void LayerOperators::LossOfLogits::RecordFused() {
@@ -205,10 +203,11 @@ void LayerOperators::LossOfLogits::RunLogSoftmaxOverRanks(Value upcast, Value lo
   if (of_dtensors()) {
     // torch/distributed/tensor/parallel/loss.py, _log_softmax runs operation by operation, each
     // with a result of its own. The function's argument lives until it returns.
-    const Value shifted = tape_->Make(Joined(module_, ".shift output"), wide);
-    tape_->Run(Fp32Kernel(".shift", elements(), wide, wide), {upcast, *most}, {shifted});
-    const Value exponentials = tape_->Make(Joined(module_, ".exp output"), wide);
-    tape_->Run(Fp32Kernel(".exp", elements(), wide, wide), {shifted}, {exponentials});
+    const Value shifted =
+        tape_->RunTo(Joined(module_, ".shift output"), Fp32Kernel(".shift", elements(), wide, wide),
+                     {upcast, *most});
+    const Value exponentials = tape_->RunTo(Joined(module_, ".exp output"),
+                                            Fp32Kernel(".exp", elements(), wide, wide), {shifted});
     tape_->Run(Fp32Kernel(".sum", elements(), wide, RowBytes()), {exponentials}, {sums});
     AddUpOverRanks(sums);
     tape_->Run(Fp32Kernel(".log_softmax", elements(), wide, wide), {shifted, sums, upcast},
@@ -225,8 +224,8 @@ void LayerOperators::LossOfLogits::RunLogSoftmaxOverRanks(Value upcast, Value lo
 
 void LayerOperators::LossOfLogits::RunLogSoftmaxBackward(Value upcast, Value log_softmax) const {
   const Bytes wide = WideBytes();
-  const Value d_log = tape_->MakeGradient(log_softmax);
-  tape_->RunBackward(Fp32Kernel(".nll.dgrad", tokens(), TargetBytes(), wide), {}, {d_log});
+  const Value d_log = tape_->RunToGradient(
+      log_softmax, Fp32Kernel(".nll.dgrad", tokens(), TargetBytes(), wide), {});
   const Value d_upcast = tape_->MakeGradient(upcast);
   if (of_dtensors()) {
     // torch/distributed/tensor/parallel/loss.py, _nll_loss_and_log_softmax_backward: exponentials,
@@ -249,9 +248,8 @@ void LayerOperators::LossOfLogits::RunLogSoftmaxBackward(Value upcast, Value log
     tape_->Deliver(logits_.value, d_upcast);
     return;
   }
-  const Value d_logits = tape_->MakeGradient(logits_.value);
-  tape_->RunBackward(Fp32Kernel(".cast.dgrad", 0, wide, LogitsBytes()), {d_upcast}, {d_logits});
-  tape_->Deliver(logits_.value, d_logits);
+  const Kernel cast = Fp32Kernel(".cast.dgrad", 0, wide, LogitsBytes());
+  tape_->Deliver(logits_.value, tape_->RunToGradient(logits_.value, cast, {d_upcast}));
 }
 
 }  // namespace stepcast::model

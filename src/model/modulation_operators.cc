@@ -25,9 +25,10 @@ Operand LayerOperators::Modulate(Operand x, Operand vectors, std::string_view na
     tape_->Run(Memory(std::string(name), 2 * Elements(x), Size(x) + 2 * vector, Size(y)),
                {x.value, vectors.value}, {y.value});
   } else {
-    const Value scaled = tape_->Make(Joined(name, ".scale output"), Size(y));
-    tape_->Run(Memory(Joined(name, ".scale"), Elements(x), Size(x) + vector, Size(y)),
-               {x.value, vectors.value}, {scaled});
+    const Value scaled =
+        tape_->RunTo(Joined(name, ".scale output"),
+                     Memory(Joined(name, ".scale"), Elements(x), Size(x) + vector, Size(y)),
+                     {x.value, vectors.value});
     tape_->Run(Memory(Joined(name, ".shift"), Elements(x), Size(y) + vector, Size(y)),
                {scaled, vectors.value}, {y.value});
   }

@@ -201,14 +201,12 @@ std::array<Operand, 3> LayerOperators::GatherHeads(Operand x, std::string_view m
              {heads[0].value, heads[1].value, heads[2].value});
   tape_->OnBackward([=, this] {
     // Zeros except for the rank's own heads, which again are brought into the ranks' order.
-    const Value gradient = tape_->MakeScratch(all);
-    tape_->RunBackward(Memory(Joined(module, ".heads.dgrad"), 0, taken, all),
-                       {tape_->GradientOf(heads[0].value), tape_->GradientOf(heads[1].value),
-                        tape_->GradientOf(heads[2].value)},
-                       {gradient});
-    const Value ordered = tape_->MakeScratch(all);
-    tape_->RunBackward(Memory(Joined(module, ".columns.dgrad"), 0, all, all), {gradient},
-                       {ordered});
+    const Value gradient =
+        tape_->RunToScratch(Memory(Joined(module, ".heads.dgrad"), 0, taken, all),
+                            {tape_->GradientOf(heads[0].value), tape_->GradientOf(heads[1].value),
+                             tape_->GradientOf(heads[2].value)});
+    const Value ordered =
+        tape_->RunToScratch(Memory(Joined(module, ".columns.dgrad"), 0, all, all), {gradient});
     const Value part = tape_->MakeGradient(x.value);
     tape_->CommunicateBackward({CollectiveKind::kReduceScatter, kTensor, element_}, ordered, part);
     tape_->Deliver(x.value, part);
@@ -414,9 +412,9 @@ Operand LayerOperators::FeaturesToTokens(Operand x, std::string_view module) {
   };
   exchange(true, x.value, y.value, Joined(module, ".to_tokens"));
   tape_->OnBackward([=, this] {
-    const Value pieces = tape_->MakeScratch(Size(x));
-    tape_->RunBackward(Memory(Joined(module, ".to_features.split"), 0, Size(x), Size(x)),
-                       {tape_->GradientOf(y.value)}, {pieces});
+    const Value pieces =
+        tape_->RunToScratch(Memory(Joined(module, ".to_features.split"), 0, Size(x), Size(x)),
+                            {tape_->GradientOf(y.value)});
     const Value dx = tape_->MakeGradient(x.value);
     exchange(false, pieces, dx, Joined(module, ".to_features"));
     tape_->Deliver(x.value, dx);

@@ -269,10 +269,8 @@ LayerOperators::LinearProduct::OutputGradient LayerOperators::LinearProduct::Tak
 LayerOperators::Pieces LayerOperators::LinearProduct::JoinedGradients(Pieces gradients) const {
   if (outputs_ != Outputs::kApart || gradients.size() == 1) return gradients;
   const Bytes bytes = operators_->BytesOfElements(x_.tokens * out_);
-  const Value joined = tape_->MakeScratch(bytes);
-  tape_->RunBackward(operators_->Memory(Joined(name_, ".output_grad.join"), 0, bytes, bytes),
-                     gradients, {joined});
-  return {joined};
+  return {tape_->RunToScratch(
+      operators_->Memory(Joined(name_, ".output_grad.join"), 0, bytes, bytes), gradients)};
 }
 
 void LayerOperators::LinearProduct::Quantize(OutputGradient& gradient) const {

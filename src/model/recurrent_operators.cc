@@ -11,14 +11,6 @@ constexpr std::int64_t kSiluFlops = 5, kNormFlops = 7, kGateFlops = 6;
 
 }  // namespace
 
-RecurrentOperators::RecurrentOperators(LayerOperators& operators, const Architecture& architecture,
-                                       const ModuleNames& names, Find find)
-    : operators_(operators),
-      tape_(*operators.tape_),
-      a_(architecture),
-      names_(names),
-      find_(std::move(find)) {}
-
 std::int64_t RecurrentOperators::parts() const {
   return operators_.options_.tensor * operators_.options_.context.ranks;
 }

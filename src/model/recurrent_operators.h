@@ -1,15 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "src/model/architecture.h"
-#include "src/model/family.h"
-#include "src/model/layer_operators.h"
+#include "src/model/block_operators.h"
 
 // Recurrent layers: the gated delta rule and Mamba-2. The first GEMM computes all inputs of the
 // layer from a token. A short causal convolution mixes neighboring tokens. One pass over the
@@ -30,13 +27,9 @@
 // Another all-to-all before the last GEMM reverses the exchange.
 namespace stepcast::model {
 
-class RecurrentOperators {
+class RecurrentOperators : public BlockOperators {
  public:
-  // Finds the positions of a module's parameters. Frozen parameters have no positions.
-  using Find = std::function<ModulePositions(std::string_view module)>;
-  // All arguments must outlive the tape's Finish, because the object keeps references to them.
-  RecurrentOperators(LayerOperators& operators, const Architecture& architecture,
-                     const ModuleNames& names, Find find);
+  using BlockOperators::BlockOperators;
 
   // DeltaRule and StateSpace return the input of the layer's last GEMM, for the rank's heads and
   // tokens. `x` is the result of EnterColumns: the full activation on each tensor-parallel rank.
@@ -44,7 +37,6 @@ class RecurrentOperators {
   Operand StateSpace(const Operand& x);
 
  private:
-  using Value = LayerTape::Value;
   using Pieces = std::vector<LayerTape::Piece>;
 
   // Returns the number of ranks among which heads are divided.
@@ -79,11 +71,6 @@ class RecurrentOperators {
   // kernel.
   Operand GatedNorm(const Operand& y, const Operand& gate, std::string_view module);
 
-  LayerOperators& operators_;
-  LayerTape& tape_;
-  const Architecture& a_;
-  const ModuleNames& names_;
-  const Find find_;
   Operand gate_;  // gate of Kimi delta attention
 };
 

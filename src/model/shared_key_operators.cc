@@ -14,14 +14,6 @@ constexpr std::int64_t kPoolFlops = 6;  // of an element: softmax and a weighted
 
 }  // namespace
 
-SharedKeyOperators::SharedKeyOperators(LayerOperators& operators, const Architecture& architecture,
-                                       const ModuleNames& names, Find find)
-    : operators_(operators),
-      tape_(*operators.tape_),
-      a_(architecture),
-      names_(names),
-      find_(std::move(find)) {}
-
 ModulePositions SharedKeyOperators::Whole(std::string_view module) const {
   ModulePositions positions = find_(module);
   positions.of_part = operators_.options_.sequence_parallel;

@@ -1,15 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "src/model/architecture.h"
-#include "src/model/family.h"
 #include "src/model/indexer_operators.h"
-#include "src/model/layer_operators.h"
 
 // Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
 // query attends to a window of tokens and to vectors that each represent several tokens. If there
@@ -18,12 +14,9 @@
 // full vectors and some of the heads.
 namespace stepcast::model {
 
-class SharedKeyOperators {
+class SharedKeyOperators : public BlockOperators {
  public:
-  using Find = std::function<ModulePositions(std::string_view module)>;
-  // All arguments must outlive the tape's Finish, because the object keeps references to them.
-  SharedKeyOperators(LayerOperators& operators, const Architecture& architecture,
-                     const ModuleNames& names, Find find);
+  using BlockOperators::BlockOperators;
 
   // The operands of the attention core: the queries of the rank's heads, and the key vectors of all
   // tokens.
@@ -40,7 +33,6 @@ class SharedKeyOperators {
   Operand Output(const Operand& y);
 
  private:
-  using Value = LayerTape::Value;
   ModulePositions Whole(std::string_view module) const;
   // Computes compressed vectors, each of which represents several tokens, and keeps them for
   // backward.
@@ -49,11 +41,6 @@ class SharedKeyOperators {
   // Adds the indexer's kernels, which score the compressed keys and choose among them.
   void Choose(const Operand& x, const Operand& query_vector);
 
-  LayerOperators& operators_;
-  LayerTape& tape_;
-  const Architecture& a_;
-  const ModuleNames& names_;
-  const Find find_;
   std::optional<IndexerOperators> indexer_;  // backward keeps a reference to this member
 };
 

@@ -227,12 +227,15 @@ class TransformerBlock::Parts {
     return Residual(x, branch(taken), names.dropout, names.residual);
   }
 
+  BlockOperators::Find Finder() const {
+    return [this](std::string_view module) { return FindIfAny(parameters_, module); };
+  }
+
   // The mixer on its normalised input; the output is summed over the ranks.
   Operand Mix(const Operand& normalized) {
     if (a_.shared_key.exists()) return Projection(SharedKeyOf(normalized));
     if (a_.mixer == Mixer::kAttention) return Projection(AttentionOf(normalized));
-    recurrent_.emplace(operators_, a_, names_,
-                       [this](std::string_view module) { return FindIfAny(parameters_, module); });
+    recurrent_.emplace(operators_, a_, names_, Finder());
     tape_.BeginModule(Module::kAttentionCore);
     const Operand whole = operators_.EnterColumns(normalized, "mixer");
     const bool delta = a_.mixer == Mixer::kDelta;
@@ -530,8 +533,7 @@ class TransformerBlock::Parts {
   void RunIndexer(const Operand& normalized, const Operand& query_source) {
     const Indexer& index = a_.indexer;
     if (!index.exists() || index.shared) return;
-    indexer_.emplace(operators_, a_, names_,
-                     [this](std::string_view module) { return FindIfAny(parameters_, module); });
+    indexer_.emplace(operators_, a_, names_, Finder());
     if (index.runs) {
       indexer_->Choose(normalized, query_source, Shape());
     } else {
@@ -704,8 +706,7 @@ class TransformerBlock::Parts {
   }
 
   Operand SharedKeyOf(const Operand& normalized) {
-    shared_key_.emplace(operators_, a_, names_,
-                        [this](std::string_view module) { return FindIfAny(parameters_, module); });
+    shared_key_.emplace(operators_, a_, names_, Finder());
     const SharedKeyOperators::Vectors vectors = shared_key_->Make(normalized);
     return shared_key_->Output(Core(std::array{vectors.query, vectors.key, vectors.key}));
   }

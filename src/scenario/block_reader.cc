@@ -16,7 +16,6 @@
 #include "src/scenario/dimension_reader.h"
 #include "src/scenario/end_reader.h"
 #include "src/scenario/family_file.h"
-#include "src/scenario/part_reader.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -35,210 +34,189 @@ using Parts = std::map<std::string, Architecture, std::less<>>;
 
 // ---- mixers ----
 
-void ReadIndex(PartReader& part, bool latent, Architecture& a) {
-  auto fields = part.reader().ReadMapping("index", Need::kOptional);
-  if (!fields) return;
-  PartReader index(fields->node(), part.reader().diagnostics());
-  a.indexer.heads = index.Width("heads");
-  a.indexer.head = index.Width("head");
-  a.indexer.top =
-      index.reader().ReadInteger("top", Need::kRequired, {1, model::kMostPositions}).value_or(1);
-  a.indexer.block = index.Width("block", 1);
-  a.indexer.shared = index.Boolean("shared", false);
-  a.indexer.runs = index.Boolean("run", true);
-  a.indexer.from_query_rank = latent;
-  a.indexer.weighs_heads = index.Boolean("weights", latent);
-  index.reader().Finish();
+void ReadIndex(MappingReader& reader, bool latent, Architecture& a) {
+  reader.Section("index", Need::kOptional, [&](MappingReader& fields) {
+    model::Indexer& index = a.indexer;
+    index.from_query_rank = index.weighs_heads = latent;
+    fields.Required("heads", index.heads, kWidth);
+    fields.Required("head", index.head, kWidth);
+    fields.Required("top", index.top, {1, model::kMostPositions});
+    fields.Optional("block", index.block, kWidth);
+    fields.Optional("shared", index.shared);
+    fields.Optional("run", index.runs);
+    fields.Optional("weights", index.weighs_heads);
+  });
 }
 
 // `rotary`: the rotated part of a head; 0: none.
-void ReadRotary(PartReader& part, Architecture& a) {
-  const double share =
-      part.reader().ReadDecimal("rotary", Need::kOptional, kRotaryShare).value_or(1);
+void ReadRotary(MappingReader& reader, Architecture& a) {
+  double share = 1;
+  reader.Optional("rotary", share, kRotaryShare);
   a.position = share > 0 ? model::Position::kRotary : model::Position::kNone;
 }
 
-void ReadAttention(PartReader& part, Architecture& a) {
-  MappingReader& reader = part.reader();
-  a.heads = part.Width("heads");
-  a.kv_heads = part.Width("kv_heads", a.heads);
-  a.head_size = part.Width("head");
-  a.value_size = part.WidthOrNone("value");
+void ReadAttention(MappingReader& reader, Architecture& a) {
+  reader.Required("heads", a.heads, kWidth);
+  a.kv_heads = a.heads;
+  reader.Optional("kv_heads", a.kv_heads, kWidth);
+  reader.Required("head", a.head_size, kWidth);
+  reader.Optional("value", a.value_size, kWidthOrNone);
   if (a.value_size == a.head_size) a.value_size = 0;
-  a.attention_window =
-      reader.ReadInteger("window", Need::kOptional, {0, model::kMostPositions}).value_or(0);
-  a.attention_chunk =
-      reader.ReadInteger("chunk", Need::kOptional, {0, model::kMostPositions}).value_or(0);
-  a.sinks = part.Boolean("sinks", false);
+  reader.Optional("window", a.attention_window, {0, model::kMostPositions});
+  reader.Optional("chunk", a.attention_chunk, {0, model::kMostPositions});
+  reader.Optional("sinks", a.sinks);
   enum class Gate : std::uint8_t { kNone, kOfQuery, kOwn, kHeads };
-  const Gate gate = reader
-                        .ReadWord<Gate>("gate", Need::kOptional,
-                                        {{"none", Gate::kNone},
-                                         {"output", Gate::kOfQuery},
-                                         {"own", Gate::kOwn},
-                                         {"heads", Gate::kHeads}})
-                        .value_or(Gate::kNone);
+  Gate gate = Gate::kNone;
+  reader.Optional("gate", gate,
+                  {{"none", Gate::kNone},
+                   {"output", Gate::kOfQuery},
+                   {"own", Gate::kOwn},
+                   {"heads", Gate::kHeads}});
   a.gate_of_query = gate == Gate::kOfQuery;
   a.output_gate = gate == Gate::kNone    ? OutputGate::kNone
                   : gate == Gate::kHeads ? OutputGate::kHead
                                          : OutputGate::kElement;
   enum class Norm : std::uint8_t { kNone, kHead, kAll, kWeightless };
-  const Norm norm = reader
-                        .ReadWord<Norm>("qk_norm", Need::kOptional,
-                                        {{"none", Norm::kNone},
-                                         {"head", Norm::kHead},
-                                         {"all", Norm::kAll},
-                                         {"weightless", Norm::kWeightless}})
-                        .value_or(Norm::kNone);
+  Norm norm = Norm::kNone;
+  reader.Optional("qk_norm", norm,
+                  {{"none", Norm::kNone},
+                   {"head", Norm::kHead},
+                   {"all", Norm::kAll},
+                   {"weightless", Norm::kWeightless}});
   a.qk_norm = norm != Norm::kNone;
   a.norms_all_heads = norm == Norm::kAll;
   a.weightless_norms = norm == Norm::kWeightless;
-  a.norms_values = part.Boolean("value_norm", false);
-  a.key_is_value = part.Boolean("k_eq_v", false);
-  a.borrows_keys = part.Boolean("borrows_keys", false);
-  a.attention_bias = part.Boolean("bias", false);
-  a.key_without_bias = !part.Boolean("key_bias", true);
-  a.projection_bias = part.Boolean("output_bias", false);
-  a.attends_both_ways = !part.Boolean("causal", true);
-  a.distance_buckets = part.WidthOrNone("distances");
-  a.two_streams = part.Boolean("two_streams", false);
-  a.score_cap = reader.ReadDecimal("softcap", Need::kOptional, kCap).value_or(0);
-  a.attention_dropout = part.Boolean("dropout", false);
-  ReadRotary(part, a);
-  ReadIndex(part, false, a);
+  reader.Optional("value_norm", a.norms_values);
+  reader.Optional("k_eq_v", a.key_is_value);
+  reader.Optional("borrows_keys", a.borrows_keys);
+  reader.Optional("bias", a.attention_bias);
+  a.key_without_bias = !reader.ReadBoolean("key_bias", Need::kOptional).value_or(true);
+  reader.Optional("output_bias", a.projection_bias);
+  a.attends_both_ways = !reader.ReadBoolean("causal", Need::kOptional).value_or(true);
+  reader.Optional("distances", a.distance_buckets, kWidthOrNone);
+  reader.Optional("two_streams", a.two_streams);
+  reader.Optional("softcap", a.score_cap, kCap);
+  reader.Optional("dropout", a.attention_dropout);
+  ReadRotary(reader, a);
+  ReadIndex(reader, false, a);
 }
 
-void ReadLatent(PartReader& part, Architecture& a) {
-  a.heads = a.kv_heads = part.Width("heads");
-  a.latent.query_rank = part.WidthOrNone("q_rank");
-  a.latent.kv_rank = part.Width("kv_rank");
-  a.latent.plain_head = part.Width("nope");
-  a.latent.rotary_head = part.Width("rope");
-  a.latent.value_head = part.Width("value");
+void ReadLatent(MappingReader& reader, Architecture& a) {
+  reader.Required("heads", a.heads, kWidth);
+  a.kv_heads = a.heads;
+  reader.Optional("q_rank", a.latent.query_rank, kWidthOrNone);
+  reader.Required("kv_rank", a.latent.kv_rank, kWidth);
+  reader.Required("nope", a.latent.plain_head, kWidth);
+  reader.Required("rope", a.latent.rotary_head, kWidth);
+  reader.Required("value", a.latent.value_head, kWidth);
   a.head_size = a.latent.plain_head + a.latent.rotary_head;
-  a.output_gate = part.Boolean("gate", false) ? OutputGate::kElement : OutputGate::kNone;
-  ReadRotary(part, a);
-  ReadIndex(part, true, a);
+  bool gated = false;
+  reader.Optional("gate", gated);
+  a.output_gate = gated ? OutputGate::kElement : OutputGate::kNone;
+  ReadRotary(reader, a);
+  ReadIndex(reader, true, a);
 }
 
-void ReadSharedKey(PartReader& part, Architecture& a) {
-  MappingReader& reader = part.reader();
-  a.heads = part.Width("heads");
+void ReadSharedKey(MappingReader& reader, Architecture& a) {
+  reader.Required("heads", a.heads, kWidth);
   a.kv_heads = 1;
-  a.head_size = part.Width("head");
-  a.shared_key.query_rank = part.Width("q_rank");
-  a.attention_window =
-      reader.ReadInteger("window", Need::kRequired, {1, model::kMostPositions}).value_or(1);
-  a.sinks = part.Boolean("sinks", false);
-  if (auto fields = reader.ReadMapping("output", Need::kRequired)) {
-    PartReader output(fields->node(), reader.diagnostics());
-    a.shared_key.output_groups = output.Width("groups");
-    a.shared_key.output_rank = output.Width("rank");
-    output.reader().Finish();
-  }
-  if (auto fields = reader.ReadMapping("compress", Need::kOptional)) {
-    PartReader compress(fields->node(), reader.diagnostics());
-    a.shared_key.compressed = compress.Width("tokens");
-    a.shared_key.overlap = compress.Width("overlap", 1);
-    compress.reader().Finish();
-  }
-  ReadRotary(part, a);
-  ReadIndex(part, false, a);
+  reader.Required("head", a.head_size, kWidth);
+  reader.Required("q_rank", a.shared_key.query_rank, kWidth);
+  reader.Required("window", a.attention_window, {1, model::kMostPositions});
+  reader.Optional("sinks", a.sinks);
+  reader.Section("output", Need::kRequired, [&](MappingReader& output) {
+    output.Required("groups", a.shared_key.output_groups, kWidth);
+    output.Required("rank", a.shared_key.output_rank, kWidth);
+  });
+  reader.Section("compress", Need::kOptional, [&](MappingReader& compress) {
+    compress.Required("tokens", a.shared_key.compressed, kWidth);
+    compress.Optional("overlap", a.shared_key.overlap, kWidth);
+  });
+  ReadRotary(reader, a);
+  ReadIndex(reader, false, a);
 }
 
-void ReadDelta(PartReader& part, Architecture& a) {
-  MappingReader& reader = part.reader();
+void ReadDelta(MappingReader& reader, Architecture& a) {
   a.mixer = Mixer::kDelta;
   model::DeltaRule& delta = a.delta;
-  delta.value_heads = part.Width("value_heads");
-  delta.key_heads = part.Width("key_heads", delta.value_heads);
-  delta.key = part.Width("key");
-  delta.value = part.Width("value", delta.key);
-  delta.conv = part.Width("conv", delta.conv);
-  delta.chunk = part.Width("chunk", delta.chunk);
-  delta.by_channel =
-      reader.ReadWord<bool>("decay", Need::kOptional, {{"head", false}, {"channel", true}})
-          .value_or(false);
-  delta.decay_rank = part.Width("decay_rank", delta.by_channel ? delta.key : 0);
-  delta.gate_rank = part.WidthOrNone("gate_rank");
+  reader.Required("value_heads", delta.value_heads, kWidth);
+  delta.key_heads = delta.value_heads;
+  reader.Optional("key_heads", delta.key_heads, kWidth);
+  reader.Required("key", delta.key, kWidth);
+  delta.value = delta.key;
+  reader.Optional("value", delta.value, kWidth);
+  reader.Optional("conv", delta.conv, kWidth);
+  reader.Optional("chunk", delta.chunk, kWidth);
+  reader.Optional("decay", delta.by_channel, {{"head", false}, {"channel", true}});
+  delta.decay_rank = delta.by_channel ? delta.key : 0;
+  reader.Optional("decay_rank", delta.decay_rank, kWidth);
+  reader.Optional("gate_rank", delta.gate_rank, kWidthOrNone);
 }
 
-void ReadStateSpace(PartReader& part, Architecture& a) {
+void ReadStateSpace(MappingReader& reader, Architecture& a) {
   a.mixer = Mixer::kStateSpace;
   model::StateSpace& state = a.state_space;
-  state.heads = part.Width("heads");
-  state.head = part.Width("head");
-  state.state = part.Width("state");
-  state.groups = part.Width("groups", 1);
-  state.conv = part.Width("conv", state.conv);
-  state.conv_bias = part.Boolean("conv_bias", true);
-  state.projection_bias = part.Boolean("bias", false);
-  state.chunk = part.Width("chunk", state.chunk);
+  reader.Required("heads", state.heads, kWidth);
+  reader.Required("head", state.head, kWidth);
+  reader.Required("state", state.state, kWidth);
+  reader.Optional("groups", state.groups, kWidth);
+  reader.Optional("conv", state.conv, kWidth);
+  reader.Optional("conv_bias", state.conv_bias);
+  reader.Optional("bias", state.projection_bias);
+  reader.Optional("chunk", state.chunk, kWidth);
 }
 
 // The context's rows are known when the encoder has been read.
-void ReadCross(PartReader& part, Architecture& a) {
+void ReadCross(MappingReader& reader, Architecture& a) {
   a.mixer = Mixer::kNone;
   model::CrossAttention& cross = a.cross;
-  cross.heads = part.Width("heads");
-  cross.kv_heads = part.Width("kv_heads", cross.heads);
-  cross.head = part.Width("head");
-  cross.bias = part.Boolean("bias", false);
-  cross.key_bias = part.Boolean("key_bias", cross.bias);
-  cross.output_bias = part.Boolean("output_bias", false);
-  cross.norms = part.Boolean("qk_norm", false);
+  reader.Required("heads", cross.heads, kWidth);
+  cross.kv_heads = cross.heads;
+  reader.Optional("kv_heads", cross.kv_heads, kWidth);
+  reader.Required("head", cross.head, kWidth);
+  reader.Optional("bias", cross.bias);
+  cross.key_bias = cross.bias;
+  reader.Optional("key_bias", cross.key_bias);
+  reader.Optional("output_bias", cross.output_bias);
+  reader.Optional("qk_norm", cross.norms);
 }
 
-enum class MixerKind : std::uint8_t {
-  kAttention,
-  kCross,
-  kLatent,
-  kSharedKey,
-  kDelta,
-  kStateSpace
-};
-
 Architecture ReadMixer(const Node& node, Architecture a, Diagnostics& diagnostics) {
-  PartReader part(node, diagnostics);
-  const auto kind = part.reader().ReadWord<MixerKind>("kind", Need::kRequired,
-                                                      {{"attention", MixerKind::kAttention},
-                                                       {"cross", MixerKind::kCross},
-                                                       {"latent", MixerKind::kLatent},
-                                                       {"shared_kv", MixerKind::kSharedKey},
-                                                       {"delta", MixerKind::kDelta},
-                                                       {"state_space", MixerKind::kStateSpace}});
-  if (!kind) return a;
-  if (*kind == MixerKind::kAttention) ReadAttention(part, a);
-  if (*kind == MixerKind::kCross) ReadCross(part, a);
-  if (*kind == MixerKind::kLatent) ReadLatent(part, a);
-  if (*kind == MixerKind::kSharedKey) ReadSharedKey(part, a);
-  if (*kind == MixerKind::kDelta) ReadDelta(part, a);
-  if (*kind == MixerKind::kStateSpace) ReadStateSpace(part, a);
-  part.reader().Finish();
+  MappingReader reader(node, diagnostics);
+  using Read = void (*)(MappingReader & reader, Architecture & a);
+  const auto read = reader.ReadWord<Read>("kind", Need::kRequired,
+                                          {{"attention", ReadAttention},
+                                           {"cross", ReadCross},
+                                           {"latent", ReadLatent},
+                                           {"shared_kv", ReadSharedKey},
+                                           {"delta", ReadDelta},
+                                           {"state_space", ReadStateSpace}});
+  if (!read) return a;
+  (*read)(reader, a);
+  reader.Finish();
   return a;
 }
 
 // ---- feed-forward layers ----
 
-void ReadActivation(PartReader& part, Architecture& a) {
+void ReadActivation(MappingReader& reader, Architecture& a) {
   enum class Function : std::uint8_t { kSilu, kGelu, kSquaredRelu, kRelu };
-  const Function function = part.reader()
-                                .ReadWord<Function>("activation", Need::kOptional,
-                                                    {{"silu", Function::kSilu},
-                                                     {"gelu", Function::kGelu},
-                                                     {"relu2", Function::kSquaredRelu},
-                                                     {"relu", Function::kRelu}})
-                                .value_or(Function::kSilu);
-  const bool gated = part.Boolean("gated", function == Function::kSilu);
+  Function function = Function::kSilu;
+  reader.Optional("activation", function,
+                  {{"silu", Function::kSilu},
+                   {"gelu", Function::kGelu},
+                   {"relu2", Function::kSquaredRelu},
+                   {"relu", Function::kRelu}});
+  bool gated = function == Function::kSilu;
+  reader.Optional("gated", gated);
   if (gated && (function == Function::kSquaredRelu || function == Function::kRelu)) {
-    part.reader().Report("gated", "model.impossible",
-                         "feed-forward layers with a ReLU gate are not supported",
-                         "write 'gated: false'");
+    reader.Report("gated", "model.impossible",
+                  "feed-forward layers with a ReLU gate are not supported", "write 'gated: false'");
   }
   if (!gated && function == Function::kSilu) {
-    part.reader().Report("activation", "model.impossible",
-                         "feed-forward layers with SiLU are supported only with a gate",
-                         "write 'gated: true', or choose another activation");
+    reader.Report("activation", "model.impossible",
+                  "feed-forward layers with SiLU are supported only with a gate",
+                  "write 'gated: true', or choose another activation");
   }
   a.activator = gated ? (function == Function::kGelu ? Activator::kGeGlu : Activator::kSwiGlu)
                 : function == Function::kGelu ? Activator::kGelu
@@ -246,49 +224,42 @@ void ReadActivation(PartReader& part, Architecture& a) {
                                               : Activator::kSquaredRelu;
 }
 
-void ReadDense(PartReader& part, Architecture& a) {
-  a.feed_forward = part.Width("width");
-  a.parallel_residual_norms = part.Boolean("beside_mixer", false) ? 1 : 0;
-  ReadActivation(part, a);
-  a.feed_forward_bias = part.Boolean("bias", false);
+void ReadDense(MappingReader& reader, Architecture& a) {
+  reader.Required("width", a.feed_forward, kWidth);
+  bool beside_mixer = false;
+  reader.Optional("beside_mixer", beside_mixer);
+  a.parallel_residual_norms = beside_mixer ? 1 : 0;
+  ReadActivation(reader, a);
+  reader.Optional("bias", a.feed_forward_bias);
 }
 
-void ReadExperts(PartReader& part, Architecture& a) {
-  MappingReader& reader = part.reader();
+void ReadExpertLayer(MappingReader& reader, Architecture& a) {
   model::Experts& experts = a.experts;
-  experts.count =
-      reader.ReadInteger("count", Need::kRequired, {1, model::kMostExperts}).value_or(1);
-  experts.per_token =
-      reader.ReadInteger("top", Need::kRequired, {1, model::kMostExperts}).value_or(1);
-  experts.feed_forward = part.Width("width");
-  ReadActivation(part, a);
-  experts.latent = part.WidthOrNone("latent");
-  experts.latent_norm = part.Boolean("latent_norm", false);
-  experts.scores =
-      reader
-          .ReadWord<RouterScores>("scores", Need::kOptional,
-                                  {{"softmax_of_chosen", RouterScores::kSoftmaxOfChosen},
-                                   {"softmax", RouterScores::kSoftmax},
-                                   {"sigmoid", RouterScores::kSigmoid},
-                                   // It takes as many kernels as sigmoid.
-                                   {"sqrtsoftplus", RouterScores::kSigmoid}})
-          .value_or(RouterScores::kSoftmax);
-  experts.normalized_weights = part.Boolean("normalized", true);
-  experts.groups = part.WidthOrNone("groups");
-  experts.groups_per_token = part.WidthOrNone("groups_per_token");
+  reader.Required("count", experts.count, {1, model::kMostExperts});
+  reader.Required("top", experts.per_token, {1, model::kMostExperts});
+  reader.Required("width", experts.feed_forward, kWidth);
+  ReadActivation(reader, a);
+  reader.Optional("latent", experts.latent, kWidthOrNone);
+  reader.Optional("latent_norm", experts.latent_norm);
+  experts.scores = RouterScores::kSoftmax;
+  reader.Optional("scores", experts.scores,
+                  {{"softmax_of_chosen", RouterScores::kSoftmaxOfChosen},
+                   {"softmax", RouterScores::kSoftmax},
+                   {"sigmoid", RouterScores::kSigmoid},
+                   // It takes as many kernels as sigmoid.
+                   {"sqrtsoftplus", RouterScores::kSigmoid}});
+  reader.Optional("normalized", experts.normalized_weights);
+  reader.Optional("groups", experts.groups, kWidthOrNone);
+  reader.Optional("groups_per_token", experts.groups_per_token, kWidthOrNone);
   if (experts.groups <= 1) experts.groups = experts.groups_per_token = 0;
-  experts.balancing_bias = part.Boolean("balancing_bias", false);
-  experts.router_bias = part.Boolean("router_bias", false);
-  experts.bias = part.Boolean("bias", false);
-  if (auto fields = reader.ReadMapping("shared", Need::kOptional)) {
-    PartReader shared(fields->node(), reader.diagnostics());
-    experts.shared_feed_forward = shared.Width("width");
-    experts.shared_gate = shared.Boolean("gate", false);
-    shared.reader().Finish();
-  }
+  reader.Optional("balancing_bias", experts.balancing_bias);
+  reader.Optional("router_bias", experts.router_bias);
+  reader.Optional("bias", experts.bias);
+  reader.Section("shared", Need::kOptional, [&](MappingReader& shared) {
+    shared.Required("width", experts.shared_feed_forward, kWidth);
+    shared.Optional("gate", experts.shared_gate);
+  });
 }
-
-enum class FeedForwardKind : std::uint8_t { kDense, kExperts, kParallel };
 
 // Combines a dense part and an experts part.
 void TakeBoth(const Architecture& dense, const Architecture& experts, Architecture& a) {
@@ -299,34 +270,36 @@ void TakeBoth(const Architecture& dense, const Architecture& experts, Architectu
   a.experts.beside_dense = true;
 }
 
+// `of`: a dense layer and a layer of experts among the parts that are defined above.
+void ReadParallel(MappingReader& reader, const Parts& before, Architecture& a) {
+  const auto names = reader.ReadWords("of", Need::kRequired);
+  const auto find = [&](std::size_t i) -> const Architecture* {
+    const auto found = names && i < names->size() ? before.find((*names)[i]) : before.end();
+    return found == before.end() ? nullptr : &found->second;
+  };
+  const Architecture *dense = find(0), *experts = find(1);
+  if (dense != nullptr && experts != nullptr && dense->feed_forward > 0 &&
+      experts->experts.exist()) {
+    TakeBoth(*dense, *experts, a);
+  } else if (names) {
+    reader.Report("of", "model.impossible",
+                  "'of' must list a dense layer and a layer of experts, both defined earlier in "
+                  "feed_forwards",
+                  "write 'of: [DENSE, EXPERTS]'");
+  }
+}
+
 Architecture ReadFeedForward(const Node& node, Architecture a, const Parts& before,
                              Diagnostics& diagnostics) {
-  PartReader part(node, diagnostics);
-  MappingReader& reader = part.reader();
-  const auto kind = reader.ReadWord<FeedForwardKind>("kind", Need::kRequired,
-                                                     {{"dense", FeedForwardKind::kDense},
-                                                      {"experts", FeedForwardKind::kExperts},
-                                                      {"parallel", FeedForwardKind::kParallel}});
+  enum class Kind : std::uint8_t { kDense, kExperts, kParallel };
+  MappingReader reader(node, diagnostics);
+  const auto kind = reader.ReadWord<Kind>(
+      "kind", Need::kRequired,
+      {{"dense", Kind::kDense}, {"experts", Kind::kExperts}, {"parallel", Kind::kParallel}});
   if (!kind) return a;
-  if (*kind == FeedForwardKind::kDense) ReadDense(part, a);
-  if (*kind == FeedForwardKind::kExperts) ReadExperts(part, a);
-  if (*kind == FeedForwardKind::kParallel) {
-    const auto names = reader.ReadWords("of", Need::kRequired);
-    const auto find = [&](std::size_t i) -> const Architecture* {
-      const auto found = names && i < names->size() ? before.find((*names)[i]) : before.end();
-      return found == before.end() ? nullptr : &found->second;
-    };
-    const Architecture *dense = find(0), *experts = find(1);
-    if (dense != nullptr && experts != nullptr && dense->feed_forward > 0 &&
-        experts->experts.exist()) {
-      TakeBoth(*dense, *experts, a);
-    } else if (names) {
-      reader.Report("of", "model.impossible",
-                    "'of' must list a dense layer and a layer of experts, both defined earlier in "
-                    "feed_forwards",
-                    "write 'of: [DENSE, EXPERTS]'");
-    }
-  }
+  if (*kind == Kind::kDense) ReadDense(reader, a);
+  if (*kind == Kind::kExperts) ReadExpertLayer(reader, a);
+  if (*kind == Kind::kParallel) ReadParallel(reader, before, a);
   reader.Finish();
   return a;
 }
@@ -486,9 +459,9 @@ std::vector<int> ReadPattern(MappingReader& reader, const Letters& letters) {
 void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architecture& a) {
   auto fields = reader.ReadMapping("mtp", Need::kOptional);
   if (!fields) return;
-  a.further_tokens =
-      fields->ReadInteger("depth", Need::kOptional, {0, model::kMostFurtherTokens}).value_or(1);
-  a.further_repeated = fields->ReadBoolean("repeated", Need::kOptional).value_or(false);
+  a.further_tokens = 1;
+  fields->Optional("depth", a.further_tokens, {0, model::kMostFurtherTokens});
+  fields->Optional("repeated", a.further_repeated);
   const std::vector<int> blocks = ReadPattern(*fields, letters);
   fields->Finish();
   if (blocks.empty()) return;
@@ -561,39 +534,31 @@ bool DescribesBlocks(const MappingReader& reader) {
 Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Family> family) {
   Architecture base;
   base.family = family != nullptr ? std::move(family) : GeneralFamily(reader.diagnostics());
-  const auto dimension = [&reader](std::string_view key, Need need, std::int64_t most,
-                                   std::int64_t absent) {
-    return reader.ReadInteger(key, need, {1, most}).value_or(absent);
-  };
-  base.hidden = dimension("hidden_size", Need::kRequired, model::kMostWidth, 1);
+  reader.Required("hidden_size", base.hidden, kWidth);
   const model::ValueInput input = ReadValueInput(reader);
   const model::Prediction prediction = ReadPrediction(reader);
   const bool words = !input.exists();
-  base.vocabulary = dimension("vocab_size", words ? Need::kRequired : Need::kOptional,
-                              model::kMostVocabulary, words ? 1 : 0);
+  constexpr IntegerRange kVocabulary = {1, model::kMostVocabulary};
+  constexpr IntegerRange kPositions = {1, model::kMostPositions};
+  reader.Read("vocab_size", words ? Need::kRequired : Need::kOptional, base.vocabulary,
+              kVocabulary);
   if (!words && (base.vocabulary > 0 || prediction.target == model::Target::kWords)) {
     reader.Report(base.vocabulary > 0 ? "vocab_size" : "input", "model.impossible",
                   "a model whose input is numbers has no vocabulary",
                   "remove vocab_size, and write 'output: {kind: classes, count: 1000}' or "
                   "'output: {kind: values}'");
   }
-  base.max_positions =
-      dimension("max_position_embeddings", Need::kOptional, model::kMostPositions, 0);
-  base.tie_embeddings = reader.ReadBoolean("tie_word_embeddings", Need::kOptional).value_or(false);
-  base.head_bias = reader.ReadBoolean("lm_head_bias", Need::kOptional).value_or(false);
-  base.scales_embeddings = reader.ReadBoolean("scales_embeddings", Need::kOptional).value_or(false);
-  base.logit_cap = reader.ReadDecimal("final_logit_softcapping", Need::kOptional, kCap).value_or(0);
-  base.layer_input =
-      reader.ReadInteger("layer_input", Need::kOptional, {0, model::kMostWidth}).value_or(0);
-  base.streams = reader.ReadInteger("streams", Need::kOptional, {0, 64}).value_or(0);
-  base.residual_bank =
-      reader.ReadInteger("residual_bank", Need::kOptional, {0, model::kMostLayers}).value_or(0);
-  base.dropout = reader.ReadBoolean("dropout", Need::kOptional).value_or(false);
-  base.normalization =
-      reader
-          .ReadNamed("normalization", Need::kOptional,
-                     {model::Normalization::kLayerNorm, model::Normalization::kRmsNorm})
-          .value_or(model::Normalization::kRmsNorm);
+  reader.Optional("max_position_embeddings", base.max_positions, kPositions);
+  reader.Optional("tie_word_embeddings", base.tie_embeddings);
+  reader.Optional("lm_head_bias", base.head_bias);
+  reader.Optional("scales_embeddings", base.scales_embeddings);
+  reader.Optional("final_logit_softcapping", base.logit_cap, kCap);
+  reader.Optional("layer_input", base.layer_input, kWidthOrNone);
+  reader.Optional("streams", base.streams, {0, 64});
+  reader.Optional("residual_bank", base.residual_bank, {0, model::kMostLayers});
+  reader.Optional("dropout", base.dropout);
+  reader.Optional("normalization", base.normalization,
+                  {model::Normalization::kLayerNorm, model::Normalization::kRmsNorm});
   base.norms_without_weights = !reader.ReadBoolean("norm_weights", Need::kOptional).value_or(true);
   base.norm_bias = base.normalization == model::Normalization::kLayerNorm;
   base.branch_norms = !NamesOf(base).attention_post_norm.empty();
@@ -613,10 +578,9 @@ Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Fami
   ReadText(reader, a);
   a.pattern = ReadPattern(reader, letters);
   ReadEncoder(reader, letters, a);
-  const std::int64_t positions = dimension("positions", Need::kOptional, model::kMostPositions, 0);
-  if (positions > 0) {
+  if (const auto positions = reader.ReadInteger("positions", Need::kOptional, kPositions)) {
     a.position = model::Position::kLearned;
-    a.max_positions = positions;
+    a.max_positions = *positions;
   }
   if (input.positions > 0) a.max_positions = input.positions;
   a.layers = std::ssize(a.pattern);

@@ -44,18 +44,15 @@ Time ReadCost(MappingReader& times, std::string_view key, Diagnostics& diagnosti
 
 std::map<std::string, Dispatch, std::less<>> ReadDispatchCosts(MappingReader& reader) {
   std::map<std::string, Dispatch, std::less<>> costs;
-  auto by_framework = reader.ReadMapping("dispatch", Need::kRequired);
-  if (!by_framework) return costs;
-  for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) {
-    if (traits.textbook) continue;
-    const char* framework = traits.name;
-    auto times = by_framework->ReadMapping(framework, Need::kOptional);
-    if (!times) continue;
-    costs[framework] = {.module = ReadCost(*times, "module", reader.diagnostics()),
-                        .autograd = ReadCost(*times, "autograd", reader.diagnostics())};
-    times->Finish();
-  }
-  by_framework->Finish();
+  reader.Section("dispatch", Need::kRequired, [&](MappingReader& by_framework) {
+    for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) {
+      if (traits.textbook) continue;
+      by_framework.Section(traits.name, Need::kOptional, [&](MappingReader& times) {
+        costs[traits.name] = {.module = ReadCost(times, "module", reader.diagnostics()),
+                              .autograd = ReadCost(times, "autograd", reader.diagnostics())};
+      });
+    }
+  });
   return costs;
 }
 
@@ -63,8 +60,8 @@ std::optional<calibration::FrameworkCosts> ReadFrameworkCosts(const Node& node,
                                                               Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
   calibration::FrameworkCosts costs;
-  costs.name = reader.ReadText("name", Need::kRequired).value_or("");
-  costs.host = reader.ReadText("host", Need::kRequired).value_or("");
+  reader.Required("name", costs.name);
+  reader.Required("host", costs.host);
   costs.dispatch = ReadDispatchCosts(reader);
   reader.Finish();
   if (reader.failed()) return std::nullopt;
@@ -95,23 +92,18 @@ calibration::CollectiveTable ReadCollectiveTable(const Node& node, int index,
   calibration::CollectiveTable table;
   table.location = node.location();
   MappingReader reader(node, diagnostics);
-  const auto kind = ReadCollectiveKind(reader);
-  const auto ranks = reader.ReadInteger("ranks", Need::kRequired, kGroupSize);
-  const auto nodes = reader.ReadInteger("nodes", Need::kRequired, kGroupSize);
-  if (kind && ranks && nodes) {
-    table.collective = *kind;
-    table.ranks = static_cast<int>(*ranks);
-    table.nodes = static_cast<int>(*nodes);
-  } else {
+  ReadCollectiveKind(reader, table.collective);
+  reader.Required("ranks", table.ranks, kGroupSize);
+  reader.Required("nodes", table.nodes, kGroupSize);
+  if (reader.failed()) {
+    table.collective = CollectiveKind::kAllReduce;
     table.ranks = static_cast<int>(kGroupSize.most) + 1 + index;  // no other table's key
     table.nodes = 1;
   }
   if (const auto points = reader.ReadSequence("points", Need::kRequired)) {
     ReadPoints(*points, table.points, diagnostics);
   }
-  if (const auto quantiles = reader.ReadSequence("quantiles", Need::kOptional)) {
-    for (const Node& node : *quantiles) table.quantiles.push_back(ReadQuantiles(node, diagnostics));
-  }
+  reader.List("quantiles", Need::kOptional, table.quantiles, ReadQuantiles);
   reader.Finish();
   return table;
 }
@@ -121,18 +113,17 @@ calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section) {
   constexpr DecimalRange kStretch = {0, 1000};
   constexpr DecimalRange kEfficiency = {0.01, 2};
   calibration::CollectiveLaw law;
-  law.launch = RequiredTime(section, "launch");
+  section.Required("launch", law.launch);
   for (calibration::WireClass wire : calibration::kWireClasses) {
-    auto figures = section.ReadMapping(Name(wire), Need::kRequired);
-    if (!figures) continue;
-    calibration::CollectiveLaw::Ramp& ramp = law.ramp[static_cast<std::size_t>(wire)];
-    ramp.stretch = figures->ReadDecimal("stretch", Need::kRequired, kStretch).value_or(0);
-    const auto half = figures->ReadBytes("half", Need::kRequired, Zero::kRefused);
-    ramp.half = half ? static_cast<double>(half->count()) : 1;
-    ramp.efficiency = figures->ReadDecimal("efficiency", Need::kRequired, kEfficiency).value_or(1);
-    figures->Finish();
+    section.Section(Name(wire), Need::kRequired, [&](MappingReader& figures) {
+      calibration::CollectiveLaw::Ramp& ramp = law.ramp[static_cast<std::size_t>(wire)];
+      Bytes half = Bytes(1);
+      figures.Required("stretch", ramp.stretch, kStretch);
+      figures.Required("half", half, Zero::kRefused);
+      figures.Required("efficiency", ramp.efficiency, kEfficiency);
+      ramp.half = static_cast<double>(half.count());
+    });
   }
-  section.Finish();
   return law;
 }
 
@@ -148,22 +139,17 @@ LearnedRun ReadRun(const Node& node, Diagnostics& diagnostics) {
   LearnedRun run;
   run.log_ratio =
       std::log(reader.ReadDecimal("measured_over_forecast", Need::kRequired, kRatio).value_or(1));
-  run.repeats = static_cast<int>(
-      reader.ReadInteger("repeats", Need::kOptional, {1, kMostRepeats}).value_or(1));
+  reader.Optional("repeats", run.repeats, {1, kMostRepeats});
   for (std::size_t i = 0; i < calibration::kRunSizes; ++i) {
     const auto size = static_cast<RunSize>(i);
     const bool may_miss = MayBeUnknown(size);
-    run.settings.sizes[i] =
-        reader
-            .ReadInteger(Name(size), may_miss ? Need::kOptional : Need::kRequired,
-                         {.least = may_miss ? 0 : 1})
-            .value_or(may_miss ? 0 : 1);
+    reader.Read(Name(size), may_miss ? Need::kOptional : Need::kRequired, run.settings.sizes[i],
+                {.least = may_miss ? 0 : 1});
   }
   for (std::size_t i = 0; i < calibration::kRunKinds; ++i) {
     const auto kind = static_cast<RunKind>(i);
-    run.settings.kinds[i] =
-        reader.ReadText(Name(kind), MayBeUnknown(kind) ? Need::kOptional : Need::kRequired)
-            .value_or("");
+    reader.Read(Name(kind), MayBeUnknown(kind) ? Need::kOptional : Need::kRequired,
+                run.settings.kinds[i]);
   }
   reader.Finish();
   return run;
@@ -190,7 +176,6 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
                      "remove 'runs', or keep only the runs that are most similar to your training");
     }
   }
-  section.Finish();
   if (section.failed()) return nullptr;
   return std::make_shared<const LearnedRuns>(std::move(runs));
 }
@@ -241,66 +226,57 @@ std::vector<std::pair<std::string, std::string>> ReadProvenance(MappingReader& r
   return provenance;
 }
 
-calibration::CopyCurves ReadCopies(MappingReader& section, Diagnostics& diagnostics) {
+calibration::CopyCurves ReadCopies(MappingReader& section) {
   calibration::CopyCurves copies;
-  copies.host_to_device = ReadCurve(section, "host_to_device", diagnostics);
-  copies.device_to_host = ReadCurve(section, "device_to_host", diagnostics);
-  copies.device_to_device = ReadCurve(section, "device_to_device", diagnostics);
-  copies.both_ways = section.ReadDecimal("both_ways", Need::kOptional, {}).value_or(0);
-  section.Finish();
+  copies.host_to_device = ReadCurve(section, "host_to_device");
+  copies.device_to_host = ReadCurve(section, "device_to_host");
+  copies.device_to_device = ReadCurve(section, "device_to_device");
+  section.Optional("both_ways", copies.both_ways);
   return copies;
 }
 
 calibration::Interference ReadInterference(const Node& node, Diagnostics& diagnostics) {
   calibration::Interference interference;
   MappingReader reader(node, diagnostics);
-  const auto kernel =
-      reader.ReadNamed("kernel", Need::kRequired, {Neighbour::kGemm, Neighbour::kMemoryBound});
-  interference.kernel = kernel.value_or(Neighbour::kGemm);
-  interference.collective = ReadCollectiveKind(reader).value_or(CollectiveKind::kAllReduce);
-  interference.kernel_slowdown =
-      reader.ReadDecimal("kernel_slowdown", Need::kRequired, {}).value_or(1);
-  interference.collective_slowdown =
-      reader.ReadDecimal("collective_slowdown", Need::kRequired, {}).value_or(1);
+  reader.Required("kernel", interference.kernel, {Neighbour::kGemm, Neighbour::kMemoryBound});
+  ReadCollectiveKind(reader, interference.collective);
+  reader.Required("kernel_slowdown", interference.kernel_slowdown);
+  reader.Required("collective_slowdown", interference.collective_slowdown);
   reader.Finish();
   return interference;
 }
 
 std::vector<calibration::Residual> ReadResiduals(MappingReader& section) {
   std::vector<calibration::Residual> residuals;
-  const auto entries = section.node().entries();  // the reader keeps views of the keys
-  for (const auto& [name, value] : entries) {
-    auto entry = section.ReadMapping(name, Need::kOptional);
-    if (!entry) continue;
-    residuals.push_back(
-        {name, RequiredDecimal(*entry, "spread"), RequiredDecimal(*entry, "interpolation")});
-    entry->Finish();
+  for (const YamlNode::Entry& part : section.node().tree()->entries) {
+    section.Section(part.key, Need::kOptional, [&](MappingReader& entry) {
+      calibration::Residual& residual =
+          residuals.emplace_back(calibration::Residual{.of = part.key});
+      entry.Required("spread", residual.spread);
+      entry.Required("interpolation", residual.interpolation);
+    });
   }
-  section.Finish();
   return residuals;
 }
 
 calibration::LinkCosts ReadLinks(MappingReader& section) {
   calibration::LinkCosts costs;
-  costs.nvlink_efficiency = RequiredDecimal(section, "nvlink_efficiency");
-  costs.pcie_efficiency = RequiredDecimal(section, "pcie_efficiency");
-  costs.network_efficiency = RequiredDecimal(section, "network_efficiency");
-  costs.jitter = section.ReadDecimal("jitter", Need::kOptional, {}).value_or(0);
-  if (auto ring = section.ReadMapping("ring", Need::kRequired)) {
-    costs.ring_base = RequiredTime(*ring, "base");
-    costs.ring_nvlink_hop = RequiredTime(*ring, "nvlink_hop");
-    costs.ring_pcie_hop = RequiredTime(*ring, "pcie_hop");
-    costs.ring_network_hop = RequiredTime(*ring, "network_hop");
-    ring->Finish();
-  }
-  if (auto tree = section.ReadMapping("tree", Need::kRequired)) {
-    costs.tree_base = RequiredTime(*tree, "base");
-    costs.tree_nvlink_hop = RequiredTime(*tree, "nvlink_hop");
-    costs.tree_pcie_hop = RequiredTime(*tree, "pcie_hop");
-    costs.tree_network_hop = RequiredTime(*tree, "network_hop");
-    tree->Finish();
-  }
-  section.Finish();
+  section.Required("nvlink_efficiency", costs.nvlink_efficiency);
+  section.Required("pcie_efficiency", costs.pcie_efficiency);
+  section.Required("network_efficiency", costs.network_efficiency);
+  section.Optional("jitter", costs.jitter);
+  section.Section("ring", Need::kRequired, [&](MappingReader& ring) {
+    ring.Required("base", costs.ring_base);
+    ring.Required("nvlink_hop", costs.ring_nvlink_hop);
+    ring.Required("pcie_hop", costs.ring_pcie_hop);
+    ring.Required("network_hop", costs.ring_network_hop);
+  });
+  section.Section("tree", Need::kRequired, [&](MappingReader& tree) {
+    tree.Required("base", costs.tree_base);
+    tree.Required("nvlink_hop", costs.tree_nvlink_hop);
+    tree.Required("pcie_hop", costs.tree_pcie_hop);
+    tree.Required("network_hop", costs.tree_network_hop);
+  });
   return costs;
 }
 
@@ -351,11 +327,10 @@ std::shared_ptr<const calibration::FrameworkCosts> ReadFrameworks(MappingReader&
 
 calibration::MemoryCosts ReadMemory(MappingReader& section) {
   calibration::MemoryCosts costs;
-  costs.context = RequiredBytes(section, "context");
-  costs.first_communicator = RequiredBytes(section, "first_communicator");
-  costs.next_communicator = RequiredBytes(section, "next_communicator");
-  costs.gemm_workspace = RequiredBytes(section, "gemm_workspace");
-  section.Finish();
+  section.Required("context", costs.context);
+  section.Required("first_communicator", costs.first_communicator);
+  section.Required("next_communicator", costs.next_communicator);
+  section.Required("gemm_workspace", costs.gemm_workspace);
   return costs;
 }
 
@@ -384,49 +359,27 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
   MappingReader reader(node, diagnostics);
   Calibration calibration;
   calibration.location = node.location();
-  calibration.name = reader.ReadText("name", Need::kRequired).value_or("");
+  reader.Required("name", calibration.name);
   calibration.gpus = ReadGpus(reader, diagnostics);
   calibration.provenance = ReadProvenance(reader, diagnostics);
-  if (auto section = reader.ReadMapping("kernels", Need::kOptional)) {
-    KernelCostsSection kernels = ReadKernelCosts(*section, diagnostics);
-    calibration.kernels = std::move(kernels.costs);
-    calibration.kernel_releases = std::move(kernels.releases);
-  }
-  if (auto section = reader.ReadMapping("host", Need::kOptional)) {
-    calibration.dispatch = ReadDispatchCosts(*section);
-    section->Finish();
-  }
+  reader.Section("kernels", Need::kOptional, [&](MappingReader& section) {
+    calibration.kernel_releases = ReadKernelCosts(section, calibration.kernels.emplace());
+  });
+  reader.Section("host", Need::kOptional, calibration.dispatch, ReadDispatchCosts);
   calibration.frameworks = ReadFrameworks(reader, diagnostics);
-  if (auto section = reader.ReadMapping("links", Need::kOptional)) {
-    calibration.links = ReadLinks(*section);
-  }
-  if (auto section = reader.ReadMapping("memory", Need::kOptional)) {
-    calibration.memory = ReadMemory(*section);
-  }
-  if (const auto tables = reader.ReadSequence("collectives", Need::kOptional)) {
-    for (const Node& table : *tables) {
-      const int index = static_cast<int>(calibration.collectives.size());
-      calibration.collectives.push_back(ReadCollectiveTable(table, index, diagnostics));
-    }
-  }
+  reader.Section("links", Need::kOptional, calibration.links, ReadLinks);
+  reader.Section("memory", Need::kOptional, calibration.memory, ReadMemory);
+  reader.List("collectives", Need::kOptional, calibration.collectives,
+              [&](const Node& table, Diagnostics& mistakes) {
+                const int index = static_cast<int>(calibration.collectives.size());
+                return ReadCollectiveTable(table, index, mistakes);
+              });
   calibration.curves = ReadCurveFiles(reader, diagnostics);
-  if (auto section = reader.ReadMapping("collective_law", Need::kOptional)) {
-    calibration.collective_law = ReadCollectiveLaw(*section);
-  }
-  if (auto section = reader.ReadMapping("copies", Need::kOptional)) {
-    calibration.copies = ReadCopies(*section, diagnostics);
-  }
-  if (const auto entries = reader.ReadSequence("interference", Need::kOptional)) {
-    for (const Node& entry : *entries) {
-      calibration.interference.push_back(ReadInterference(entry, diagnostics));
-    }
-  }
-  if (auto section = reader.ReadMapping("residuals", Need::kOptional)) {
-    calibration.residuals = ReadResiduals(*section);
-  }
-  if (auto section = reader.ReadMapping("runs", Need::kOptional)) {
-    calibration.runs = ReadLearnedRuns(*section);
-  }
+  reader.Section("collective_law", Need::kOptional, calibration.collective_law, ReadCollectiveLaw);
+  reader.Section("copies", Need::kOptional, calibration.copies, ReadCopies);
+  reader.List("interference", Need::kOptional, calibration.interference, ReadInterference);
+  reader.Section("residuals", Need::kOptional, calibration.residuals, ReadResiduals);
+  reader.Section("runs", Need::kOptional, calibration.runs, ReadLearnedRuns);
   reader.Finish();
   ReportFaults(calibration, node, diagnostics);
   if (reader.failed()) return std::nullopt;

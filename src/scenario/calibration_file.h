@@ -15,19 +15,6 @@
 
 namespace stepcast::scenario {
 
-// These functions read required keys of a section. If a key is missing or wrong, these functions
-// append a Diagnostic and return zero; callers then ignore the section.
-
-inline double RequiredDecimal(MappingReader& section, std::string_view key) {
-  return section.ReadDecimal(key, Need::kRequired, {}).value_or(0);
-}
-inline Time RequiredTime(MappingReader& section, std::string_view key) {
-  return section.ReadTime(key, Need::kRequired, Zero::kAllowed).value_or(Time());
-}
-inline Bytes RequiredBytes(MappingReader& section, std::string_view key) {
-  return section.ReadBytes(key, Need::kRequired, Zero::kAllowed).value_or(Bytes());
-}
-
 // Reads rows of measured values in the format of profiles: [1 MiB, 13.1 ms] or [1024, 1024, 4096,
 // 25 us]. Errors in addition to the errors of document.h: calibration.bad-point (a row of wrong
 // length) and calibration.no-points (an empty curve).
@@ -44,23 +31,18 @@ std::vector<Node> ReadRows(MappingReader& section, std::string_view key);
 void ReadPoints(const std::vector<Node>& nodes, calibration::Curve& points,
                 Diagnostics& diagnostics);
 // Reads rows of a size and a time from an optional key.
-calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
-                             Diagnostics& diagnostics);
+calibration::Curve ReadCurve(MappingReader& section, std::string_view key);
 
 // Merges `over` into a copy of `base`. Mappings are merged key by key. Other values of `over`
 // replace values of `base`; null removes a value. Values keep their source positions. The result
 // shares unchanged parts with the arguments, which must not be null.
 YamlTree Merged(const YamlTree& base, const YamlTree& over);
 
-// The costs of a device's kernels, and the differences between library releases.
-struct KernelCostsSection {
-  calibration::KernelCosts costs;
-  std::vector<calibration::KernelRelease> releases{};  // ascending
-};
-
-// Reads the section `kernels` of a calibration profile. LoadCalibration lists the errors;
-// docs/formats.md documents the format.
-KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnostics);
+// Reads the section `kernels` of a calibration profile into `costs`, and returns the differences
+// between library releases, ascending. LoadCalibration lists the errors; docs/formats.md documents
+// the format.
+std::vector<calibration::KernelRelease> ReadKernelCosts(MappingReader& section,
+                                                        calibration::KernelCosts& costs);
 
 // Returns the path of the file to which a value in a profile refers. If the file does not exist,
 // appends a Diagnostic and returns no value.

@@ -8,16 +8,16 @@
 #include "src/base/quantity.h"
 
 namespace stepcast::scenario {
-std::optional<Transport> ReadTransport(MappingReader& reader, Need need) {
+void ReadTransport(MappingReader& reader, Need need, Transport& transport) {
   using enum Transport;
-  return reader.ReadWord<Transport>("transport", need,
-                                    {{Name(kInfiniband), kInfiniband},
-                                     {Name(kRoce), kRoce},
-                                     {Name(kEfa), kEfa},
-                                     {Name(kOmniPath), kOmniPath},
-                                     {Name(kSlingshot), kSlingshot},
-                                     {Name(kSockets), kSockets},
-                                     {"tcp", kSockets}});  // of earlier releases
+  reader.Read("transport", need, transport,
+              {{Name(kInfiniband), kInfiniband},
+               {Name(kRoce), kRoce},
+               {Name(kEfa), kEfa},
+               {Name(kOmniPath), kOmniPath},
+               {Name(kSlingshot), kSlingshot},
+               {Name(kSockets), kSockets},
+               {"tcp", kSockets}});  // of earlier releases
 }
 
 namespace {
@@ -56,50 +56,28 @@ std::vector<TimePoint> ReadPoints(MappingReader& reader, std::string_view key,
   return points;
 }
 
-std::string ReadAlgorithm(MappingReader& reader, Need need) {
-  return std::string(reader
-                         .ReadWord<std::string_view>("algorithm", need,
-                                                     {{"ring", "ring"},
-                                                      {"tree", "tree"},
-                                                      {"nvls", "nvls"},
-                                                      {"nvls_tree", "nvls_tree"},
-                                                      {"collnet_direct", "collnet_direct"},
-                                                      {"collnet_chain", "collnet_chain"},
-                                                      {"pat", "pat"}})
-                         .value_or(""));
+Words<std::string_view> Algorithms() {
+  return {"ring", "tree", "nvls", "nvls_tree", "collnet_direct", "collnet_chain", "pat"};
 }
 
-std::vector<calibration::DocumentedChoice> ReadDocumented(MappingReader& reader,
-                                                          Diagnostics& diagnostics) {
-  std::vector<calibration::DocumentedChoice> choices;
-  const auto entries = reader.ReadSequence("documented", Need::kOptional);
-  if (!entries) return choices;
-  for (const Node& entry : *entries) {
-    MappingReader fields(entry, diagnostics);
-    calibration::DocumentedChoice choice;
-    choice.from = fields.ReadBytes("from", Need::kRequired, Zero::kAllowed).value_or(Bytes());
-    choice.to = fields.ReadBytes("to", Need::kRequired, Zero::kAllowed).value_or(Bytes());
-    choice.algorithm = ReadAlgorithm(fields, Need::kRequired);
-    choice.protocol = std::string(
-        fields
-            .ReadWord<std::string_view>("protocol", Need::kOptional,
-                                        {{"LL", "LL"}, {"LL128", "LL128"}, {"Simple", "Simple"}})
-            .value_or(""));
-    fields.Finish();
-    choices.push_back(std::move(choice));
-  }
-  return choices;
+calibration::DocumentedChoice ReadDocumented(const Node& node, Diagnostics& diagnostics) {
+  MappingReader fields(node, diagnostics);
+  calibration::DocumentedChoice choice;
+  fields.Required("from", choice.from);
+  fields.Required("to", choice.to);
+  fields.Required("algorithm", choice.algorithm, Algorithms());
+  fields.Optional("protocol", choice.protocol, {"LL", "LL128", "Simple"});
+  fields.Finish();
+  return choice;
 }
 
 CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
   CollectiveCurve curve;
   curve.location = node.location();
   MappingReader reader(node, diagnostics);
-  curve.collective = ReadCollectiveKind(reader).value_or(CollectiveKind::kAllReduce);
-  curve.ranks = static_cast<int>(
-      reader.ReadInteger("ranks", Need::kRequired, {2, kRanksOfGroup.most}).value_or(2));
-  curve.nodes =
-      static_cast<int>(reader.ReadInteger("nodes", Need::kRequired, kRanksOfGroup).value_or(1));
+  ReadCollectiveKind(reader, curve.collective);
+  reader.Required("ranks", curve.ranks, {2, kRanksOfGroup.most});
+  reader.Required("nodes", curve.nodes, kRanksOfGroup);
   if (curve.ranks % curve.nodes != 0) {
     reader.Report(
         "nodes", "calibration.implausible",
@@ -107,8 +85,8 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
                     curve.ranks, curve.nodes),
         "remove measurements in which nodes have different numbers of ranks");
   }
-  curve.algorithm = ReadAlgorithm(reader, Need::kOptional);
-  curve.documented = ReadDocumented(reader, diagnostics);
+  reader.Optional("algorithm", curve.algorithm, Algorithms());
+  reader.List("documented", Need::kOptional, curve.documented, ReadDocumented);
   curve.fit = ReadPoints(reader, "fit", diagnostics);
   curve.held_back = ReadPoints(reader, "held_back", diagnostics);
   curve.uncertain = ReadPoints(reader, "uncertain", diagnostics);
@@ -122,37 +100,28 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
 
 }  // namespace
 
-std::optional<CollectiveKind> ReadCollectiveKind(MappingReader& reader) {
+void ReadCollectiveKind(MappingReader& reader, CollectiveKind& collective) {
   using enum CollectiveKind;
-  return reader.ReadNamed("collective", Need::kRequired,
-                          {kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kScatter,
-                           kGather, kAllToAll, kSendRecv});
+  reader.Required("collective", collective,
+                  {kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kScatter, kGather,
+                   kAllToAll, kSendRecv});
 }
 
 std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
   calibration::CurveFile file;
-  const auto text = [&](std::string_view key, Need need) {
-    return reader.ReadText(key, need).value_or("");
-  };
-  file.name = text("name", Need::kRequired);
-  file.source = text("source", Need::kRequired);
-  file.machine = text("machine", Need::kRequired);
-  file.topology = text("topology", Need::kRequired);
-  const auto version = reader.ReadVersion("nccl", Need::kRequired, "2.27");
-  if (version) file.nccl = *version;
-  file.rule = text("rule", Need::kRequired);
-  file.not_counted = text("not_counted", Need::kOptional);
-  file.nvlink =
-      reader.ReadWord<bool>("inside", Need::kRequired, {{"nvlink", true}, {"pcie", false}})
-          .value_or(true);
-  file.inside =
-      reader.ReadBandwidth("inside_bandwidth", file.nvlink ? Need::kRequired : Need::kOptional)
-          .value_or(Bandwidth());
-  file.network = reader.ReadBandwidth("network", Need::kOptional).value_or(Bandwidth());
+  reader.Required("name", file.name);
+  reader.Required("source", file.source);
+  reader.Required("machine", file.machine);
+  reader.Required("topology", file.topology);
+  reader.Required("nccl", file.nccl, "2.27");
+  reader.Required("rule", file.rule);
+  reader.Optional("not_counted", file.not_counted);
+  reader.Required("inside", file.nvlink, {{"nvlink", true}, {"pcie", false}});
+  reader.Read("inside_bandwidth", file.nvlink ? Need::kRequired : Need::kOptional, file.inside);
+  reader.Optional("network", file.network);
   const bool joined = reader.Has("network");
-  file.transport =
-      ReadTransport(reader, joined ? Need::kRequired : Need::kOptional).value_or(file.transport);
+  ReadTransport(reader, joined ? Need::kRequired : Need::kOptional, file.transport);
   if (const auto curves = reader.ReadSequence("curves", Need::kRequired)) {
     for (const Node& curve : *curves) {
       file.curves.push_back(ReadCurve(curve, diagnostics));

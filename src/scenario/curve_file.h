@@ -12,7 +12,7 @@
 namespace stepcast::scenario {
 
 // Reads the key `transport` of a topology's fabric, or of a file of published collectives.
-std::optional<Transport> ReadTransport(MappingReader& reader, Need need);
+void ReadTransport(MappingReader& reader, Need need, Transport& transport);
 
 // Published measurements of collectives as YAML, calibration/collectives/*.yaml:
 //
@@ -41,7 +41,7 @@ std::optional<Transport> ReadTransport(MappingReader& reader, Need need);
 // calibration.no-network, calibration.implausible (sizes that do not ascend, times of zero).
 
 // Reads the key `collective` of a curve, or of a profile's table.
-std::optional<CollectiveKind> ReadCollectiveKind(MappingReader& reader);
+void ReadCollectiveKind(MappingReader& reader, CollectiveKind& collective);
 
 std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& diagnostics);
 Result<calibration::CurveFile> LoadCurves(const std::string& path);

@@ -18,6 +18,8 @@ using model::Activator;
 using model::Architecture;
 using model::Normalization;
 
+constexpr IntegerRange kDimension = {1, model::kMostMatrix};
+constexpr IntegerRange kDimensionOrNone = {0, model::kMostMatrix};
 constexpr DecimalRange kNormEpsilon = {1e-12, 1};
 constexpr DecimalRange kRotaryBase = {1, 1e12};
 constexpr DecimalRange kRotaryFactor = {1, 1e6};
@@ -52,26 +54,17 @@ void RefuseWithoutExperts(MappingReader& reader) {
 
 // How tokens choose experts, and the biases of experts.
 void ReadRouting(MappingReader& reader, model::Experts& experts) {
-  const auto integer = [&](std::string_view key, std::int64_t least, std::int64_t absent) {
-    return reader.ReadInteger(key, Need::kOptional, {least, model::kMostMatrix}).value_or(absent);
-  };
-  const auto boolean = [&](std::string_view key, bool absent) {
-    return reader.ReadBoolean(key, Need::kOptional).value_or(absent);
-  };
-  experts.scores = reader
-                       .ReadWord<model::RouterScores>(
-                           "scoring_func", Need::kOptional,
-                           {{"softmax_of_chosen", model::RouterScores::kSoftmaxOfChosen},
-                            {"softmax", model::RouterScores::kSoftmax},
-                            {"sigmoid", model::RouterScores::kSigmoid}})
-                       .value_or(experts.scores);
-  experts.normalized_weights = boolean("norm_topk_prob", experts.normalized_weights);
-  experts.groups = integer("n_group", 1, experts.groups);
-  experts.groups_per_token = integer("topk_group", 1, experts.groups_per_token);
-  experts.balancing_bias = boolean("balancing_bias", experts.balancing_bias);
-  experts.shared_gate = boolean("shared_expert_gate", experts.shared_gate);
-  experts.router_bias = boolean("router_bias", experts.router_bias);
-  experts.bias = boolean("experts_bias", experts.bias);
+  reader.Optional("scoring_func", experts.scores,
+                  {{"softmax_of_chosen", model::RouterScores::kSoftmaxOfChosen},
+                   {"softmax", model::RouterScores::kSoftmax},
+                   {"sigmoid", model::RouterScores::kSigmoid}});
+  reader.Optional("norm_topk_prob", experts.normalized_weights);
+  reader.Optional("n_group", experts.groups, kDimension);
+  reader.Optional("topk_group", experts.groups_per_token, kDimension);
+  reader.Optional("balancing_bias", experts.balancing_bias);
+  reader.Optional("shared_expert_gate", experts.shared_gate);
+  reader.Optional("router_bias", experts.router_bias);
+  reader.Optional("experts_bias", experts.bias);
 }
 
 // The keys of a model file that describe a mixture of experts, with Hugging Face's names:
@@ -81,42 +74,25 @@ void ReadExperts(MappingReader& reader, model::Architecture& a) {
   const auto count = reader.ReadInteger("num_experts", Need::kOptional, {1, model::kMostExperts});
   if (!reader.Has("num_experts")) return RefuseWithoutExperts(reader);
   model::Experts& experts = a.experts;
-  const auto integer = [&](std::string_view key, std::int64_t least, std::int64_t absent) {
-    return reader.ReadInteger(key, Need::kOptional, {least, model::kMostMatrix}).value_or(absent);
-  };
   experts.count = count.value_or(1);
-  experts.per_token =
-      reader.ReadInteger("num_experts_per_tok", Need::kRequired, {1, model::kMostExperts})
-          .value_or(1);
-  experts.feed_forward = integer("moe_intermediate_size", 1, a.feed_forward);
-  experts.shared_feed_forward =
-      integer("shared_expert_intermediate_size", 0, experts.shared_feed_forward);
-  experts.leading_dense = integer("first_k_dense_replace", 0, experts.leading_dense);
-  experts.every = integer("decoder_sparse_step", 1, experts.every);
+  experts.feed_forward = a.feed_forward;
+  reader.Required("num_experts_per_tok", experts.per_token, {1, model::kMostExperts});
+  reader.Optional("moe_intermediate_size", experts.feed_forward, kDimension);
+  reader.Optional("shared_expert_intermediate_size", experts.shared_feed_forward, kDimensionOrNone);
+  reader.Optional("first_k_dense_replace", experts.leading_dense, kDimensionOrNone);
+  reader.Optional("decoder_sparse_step", experts.every, kDimension);
   ReadRouting(reader, experts);
 }
 
-std::optional<model::RotaryScaling> ReadRotaryScaling(MappingReader& reader) {
-  auto fields = reader.ReadMapping("rope_scaling", Need::kOptional);
-  if (!fields) return std::nullopt;
-  using model::RotaryRule;
+model::RotaryScaling ReadRotaryScaling(MappingReader& fields) {
+  using enum model::RotaryRule;
   model::RotaryScaling scaling;
-  scaling.rule = fields
-                     ->ReadNamed("rope_type", Need::kRequired,
-                                 {RotaryRule::kLlama3, RotaryRule::kLinear, RotaryRule::kDynamic,
-                                  RotaryRule::kYarn, RotaryRule::kLongRope})
-                     .value_or(scaling.rule);
-  const auto factor = [&](std::string_view key, double absent) {
-    return fields->ReadDecimal(key, Need::kOptional, kRotaryFactor).value_or(absent);
-  };
-  scaling.factor = factor("factor", scaling.factor);
-  scaling.low_frequency_factor = factor("low_freq_factor", scaling.low_frequency_factor);
-  scaling.high_frequency_factor = factor("high_freq_factor", scaling.high_frequency_factor);
-  scaling.original_positions = fields
-                                   ->ReadInteger("original_max_position_embeddings",
-                                                 Need::kOptional, {1, model::kMostPositions})
-                                   .value_or(scaling.original_positions);
-  fields->Finish();
+  fields.Required("rope_type", scaling.rule, {kLlama3, kLinear, kDynamic, kYarn, kLongRope});
+  fields.Optional("factor", scaling.factor, kRotaryFactor);
+  fields.Optional("low_freq_factor", scaling.low_frequency_factor, kRotaryFactor);
+  fields.Optional("high_freq_factor", scaling.high_frequency_factor, kRotaryFactor);
+  fields.Optional("original_max_position_embeddings", scaling.original_positions,
+                  {1, model::kMostPositions});
   return scaling;
 }
 
@@ -163,7 +139,7 @@ std::shared_ptr<const model::Family> FamilyOf(MappingReader& reader) {
 model::LatentAttention ReadLatentAttention(MappingReader& reader, const Architecture& a) {
   const Need need = TraitsOf(a).latent ? Need::kRequired : Need::kOptional;
   const auto width = [&](std::string_view key, Need needed) {
-    return reader.ReadInteger(key, needed, {1, model::kMostWidth}).value_or(0);
+    return reader.ReadInteger(key, needed, kWidth).value_or(0);
   };
   return {.kv_rank = width("kv_lora_rank", need),
           .query_rank = width("q_lora_rank", Need::kOptional),
@@ -185,51 +161,33 @@ std::int64_t ReadFeedForward(MappingReader& reader) {
 
 // Norms, activation and positions.
 void ReadForm(MappingReader& reader, Architecture& a) {
-  a.normalization = reader
-                        .ReadNamed("normalization", Need::kOptional,
-                                   {Normalization::kLayerNorm, Normalization::kRmsNorm})
-                        .value_or(a.normalization);
-  a.activator = reader
-                    .ReadNamed("activation", Need::kOptional,
-                               {Activator::kGelu, Activator::kSwiGlu, Activator::kGeGlu,
-                                Activator::kSquaredRelu})
-                    .value_or(a.activator);
-  a.position =
-      reader
-          .ReadNamed("position", Need::kOptional,
-                     {model::Position::kLearned, model::Position::kRotary, model::Position::kAlibi})
-          .value_or(a.position);
+  using enum model::Position;
+  reader.Optional("normalization", a.normalization,
+                  {Normalization::kLayerNorm, Normalization::kRmsNorm});
+  reader.Optional(
+      "activation", a.activator,
+      {Activator::kGelu, Activator::kSwiGlu, Activator::kGeGlu, Activator::kSquaredRelu});
+  reader.Optional("position", a.position, {kLearned, kRotary, kAlibi});
 }
 
 // Caps, heads, tied embeddings, biases and dropout.
 void ReadFeatures(MappingReader& reader, Architecture& a) {
-  const auto boolean = [&reader](std::string_view key, bool absent) {
-    return reader.ReadBoolean(key, Need::kOptional).value_or(absent);
-  };
-  a.score_cap =
-      reader.ReadDecimal("attn_logit_softcapping", Need::kOptional, kCap).value_or(a.score_cap);
-  a.logit_cap =
-      reader.ReadDecimal("final_logit_softcapping", Need::kOptional, kCap).value_or(a.logit_cap);
-  a.further_tokens =
-      reader
-          .ReadInteger("num_nextn_predict_layers", Need::kOptional, {0, model::kMostFurtherTokens})
-          .value_or(a.further_tokens);
-  a.further_repeated = boolean("mtp_use_repeated_layer", a.further_repeated);
-  a.token_types =
-      reader.ReadInteger("type_vocab_size", Need::kOptional, {0, model::kMostVocabulary})
-          .value_or(a.token_types);
-  a.next_sentence = boolean("next_sentence", a.next_sentence);
-  a.tie_embeddings = boolean("tie_word_embeddings", a.tie_embeddings);
-  a.head_bias = boolean("lm_head_bias", a.head_bias);
-  a.parallel_residual_norms = reader.ReadInteger("parallel_residual_norms", Need::kOptional, {0, 2})
-                                  .value_or(a.parallel_residual_norms);
-  a.qk_norm = boolean("use_qk_norm", a.qk_norm);
-  a.attention_bias = boolean("attention_bias", a.attention_bias);
-  a.projection_bias = boolean("projection_bias", a.projection_bias);
-  a.feed_forward_bias = boolean("mlp_bias", a.feed_forward_bias);
-  a.norm_bias = boolean("norm_bias", a.norm_bias);
-  a.dropout = boolean("dropout", a.dropout);
-  a.attention_dropout = boolean("attention_dropout", a.attention_dropout);
+  reader.Optional("attn_logit_softcapping", a.score_cap, kCap);
+  reader.Optional("final_logit_softcapping", a.logit_cap, kCap);
+  reader.Optional("num_nextn_predict_layers", a.further_tokens, {0, model::kMostFurtherTokens});
+  reader.Optional("mtp_use_repeated_layer", a.further_repeated);
+  reader.Optional("type_vocab_size", a.token_types, {0, model::kMostVocabulary});
+  reader.Optional("next_sentence", a.next_sentence);
+  reader.Optional("tie_word_embeddings", a.tie_embeddings);
+  reader.Optional("lm_head_bias", a.head_bias);
+  reader.Optional("parallel_residual_norms", a.parallel_residual_norms, {0, 2});
+  reader.Optional("use_qk_norm", a.qk_norm);
+  reader.Optional("attention_bias", a.attention_bias);
+  reader.Optional("projection_bias", a.projection_bias);
+  reader.Optional("mlp_bias", a.feed_forward_bias);
+  reader.Optional("norm_bias", a.norm_bias);
+  reader.Optional("dropout", a.dropout);
+  reader.Optional("attention_dropout", a.attention_dropout);
 }
 
 }  // namespace
@@ -237,28 +195,24 @@ void ReadFeatures(MappingReader& reader, Architecture& a) {
 Architecture ReadDimensions(MappingReader& reader) {
   std::shared_ptr<const model::Family> family = FamilyOf(reader);
   Architecture a = family != nullptr ? TypicalOf(std::move(family)) : Architecture();
-  const auto dimension = [&reader](std::string_view key, Need need, std::int64_t absent) {
-    return reader.ReadInteger(key, need, {1, model::kMostMatrix}).value_or(absent);
-  };
-  a.hidden = dimension("hidden_size", Need::kRequired, 1);
-  a.layers = dimension("num_hidden_layers", Need::kRequired, 1);
-  a.heads = dimension("num_attention_heads", Need::kRequired, 1);
-  a.kv_heads = dimension("num_key_value_heads", Need::kOptional, a.heads);
+  reader.Required("hidden_size", a.hidden, kDimension);
+  reader.Required("num_hidden_layers", a.layers, kDimension);
+  reader.Required("num_attention_heads", a.heads, kDimension);
+  a.kv_heads = a.heads;
+  reader.Optional("num_key_value_heads", a.kv_heads, kDimension);
   a.latent = ReadLatentAttention(reader, a);
-  a.head_size = dimension(
-      "head_dim", Need::kOptional,
-      a.latent.exists() ? a.latent.plain_head + a.latent.rotary_head : a.hidden / a.heads);
+  a.head_size = a.latent.exists() ? a.latent.plain_head + a.latent.rotary_head : a.hidden / a.heads;
+  reader.Optional("head_dim", a.head_size, kDimension);
   a.feed_forward = ReadFeedForward(reader);
-  a.vocabulary = dimension("vocab_size", Need::kRequired, 1);
+  reader.Required("vocab_size", a.vocabulary, kDimension);
   ReadExperts(reader, a);
   ReadForm(reader, a);
-  a.max_positions =
-      dimension("max_position_embeddings",
-                a.position == model::Position::kLearned ? Need::kRequired : Need::kOptional,
-                a.position == model::Position::kLearned ? 1 : 0);
-  a.attention_window = dimension("sliding_window", Need::kOptional, 0);
-  a.full_attention_every = dimension("sliding_window_pattern", Need::kOptional, 0);
-  a.attention_chunk = dimension("attention_chunk_size", Need::kOptional, 0);
+  const bool learned = a.position == model::Position::kLearned;
+  reader.Read("max_position_embeddings", learned ? Need::kRequired : Need::kOptional,
+              a.max_positions, kDimension);
+  reader.Optional("sliding_window", a.attention_window, kDimension);
+  reader.Optional("sliding_window_pattern", a.full_attention_every, kDimension);
+  reader.Optional("attention_chunk_size", a.attention_chunk, kDimension);
   ReadFeatures(reader, a);
   return a;
 }
@@ -267,24 +221,18 @@ void ReadTypical(MappingReader& reader, Architecture& a) {
   ReadForm(reader, a);
   ReadFeatures(reader, a);
   ReadRouting(reader, a.experts);
-  const auto flag = [&reader](const char* key) {
-    return reader.ReadBoolean(key, Need::kOptional).value_or(false);
-  };
-  a.sinks = flag("sinks");
-  a.branch_norms = flag("branch_norms");
-  a.scales_embeddings = flag("scales_embeddings");
-  a.norms_all_heads = flag("norms_all_heads");
-  a.weightless_norms = flag("weightless_norms");
+  reader.Optional("sinks", a.sinks);
+  reader.Optional("branch_norms", a.branch_norms);
+  reader.Optional("scales_embeddings", a.scales_embeddings);
+  reader.Optional("norms_all_heads", a.norms_all_heads);
+  reader.Optional("weightless_norms", a.weightless_norms);
 }
 
 model::NumericalConstants ReadConstants(MappingReader& reader, const Architecture& a) {
   model::NumericalConstants constants = FamilyOf(a).constants;
-  const auto decimal = [&](std::string_view key, DecimalRange range, double absent) {
-    return reader.ReadDecimal(key, Need::kOptional, range).value_or(absent);
-  };
-  constants.norm_epsilon = decimal("norm_epsilon", kNormEpsilon, constants.norm_epsilon);
-  constants.rotary_base = decimal("rope_theta", kRotaryBase, constants.rotary_base);
-  constants.rotary_scaling = ReadRotaryScaling(reader);
+  reader.Optional("norm_epsilon", constants.norm_epsilon, kNormEpsilon);
+  reader.Optional("rope_theta", constants.rotary_base, kRotaryBase);
+  reader.Section("rope_scaling", Need::kOptional, constants.rotary_scaling, ReadRotaryScaling);
   return constants;
 }
 

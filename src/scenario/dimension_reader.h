@@ -10,6 +10,9 @@ namespace stepcast::scenario {
 
 // The allowed soft-caps for attention scores and logits. 0: no cap.
 inline constexpr DecimalRange kCap = {0, 1e6};
+// The allowed widths of layers. 0: there is no such layer.
+inline constexpr IntegerRange kWidth = {1, model::kMostWidth};
+inline constexpr IntegerRange kWidthOrNone = {0, model::kMostWidth};
 
 // Returns the architecture of a model file. If the file has mistakes, some dimensions may be 1, and
 // the family may be missing.

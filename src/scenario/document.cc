@@ -428,15 +428,8 @@ MappingReader::MappingReader(Node node, Diagnostics& diagnostics)
          "write 'key: value' lines, or {key: value}", diagnostics);
 }
 
-const YamlNode::Entry* MappingReader::Find(std::string_view key) const {
-  for (const YamlNode::Entry& entry : node_.tree()->entries) {
-    if (entry.key == key) return &entry;
-  }
-  return nullptr;
-}
-
 Location MappingReader::LocationOf(std::string_view key) const {
-  const YamlNode::Entry* entry = Find(key);
+  const YamlNode::Entry* entry = node_.tree()->Find(key);
   return entry == nullptr ? node_.location() : entry->value->position.location();
 }
 
@@ -454,7 +447,7 @@ std::optional<Node> MappingReader::Take(std::string_view key, Need need, std::st
   if (!known) known_.push_back(key);
   Schema* const own =
       schema == nullptr ? nullptr : &schema->TakeKey(key, known ? Need::kOptional : need);
-  const YamlNode::Entry* entry = Find(key);
+  const YamlNode::Entry* entry = node_.tree()->Find(key);
   if (entry != nullptr) return Node(entry->value, PathOf(key), own);
   if (need == Need::kRequired) {
     Append(node_, "input.missing-key", fmt::format("missing key: {}", Quoted(PathOf(key))),

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,15 +31,15 @@
 //
 //  std::optional<Thing> ReadThing(const Node& node, Diagnostics& diagnostics) {
 //    MappingReader reader(node, diagnostics);
-//    const auto name = reader.ReadText("name", Need::kRequired);
-//    const auto devices = reader.ReadInteger("devices", Need::kRequired, {1, 100'000});
-//    if (auto link = reader.ReadMapping("link", Need::kOptional)) {
-//      ... link->ReadTime("latency", Need::kRequired) ...
-//      link->Finish();
-//    }
+//    Thing thing;
+//    reader.Required("name", thing.name);
+//    reader.Required("devices", thing.devices, {1, 100'000});
+//    reader.Section("link", Need::kOptional, [&](MappingReader& link) {
+//      link.Optional("latency", thing.latency);       // without the key, the member keeps its value
+//    });
 //    reader.Finish();                                 // unknown keys are reported here
 //    if (reader.failed()) return std::nullopt;        // a mistake in the mapping, at any depth
-//    return Thing{*name, ...};
+//    return thing;
 //  }
 namespace stepcast::scenario {
 
@@ -95,6 +96,37 @@ struct Word {
   T value;
 };
 
+// The words of a key and their values. If only values are given, the word for a value is
+// Name(value) or, for texts, the value itself.
+template <typename T>
+struct Words : std::vector<Word<T>> {
+  Words() = default;
+  Words(std::initializer_list<Word<T>> words) : std::vector<Word<T>>(words) {}
+  Words(std::initializer_list<T> values) {
+    for (const T value : values) {
+      if constexpr (std::is_same_v<T, std::string_view>) {
+        this->push_back({value, value});
+      } else {
+        this->push_back({Name(value), value});
+      }
+    }
+  }
+};
+
+// The rule for values that are read into a T. For an enumeration, a boolean or a text, the rule is
+// the allowed words; without words, a boolean is true or false, and every text is allowed. For a
+// number, the rule is a range. For a version, it is an example. For bytes, times and rates, it
+// states whether zero is allowed. Bandwidths ignore their rule.
+template <typename T>
+using Rule = std::conditional_t<
+    std::is_same_v<T, std::string>, Words<std::string_view>,
+    std::conditional_t<
+        std::is_enum_v<T> || std::is_same_v<T, bool>, Words<T>,
+        std::conditional_t<std::is_integral_v<T>, IntegerRange,
+                           std::conditional_t<std::is_same_v<T, double>, DecimalRange,
+                                              std::conditional_t<std::is_same_v<T, Version>,
+                                                                 std::string_view, Zero>>>>>;
+
 // These functions return the value of one node. If the value is wrong, the functions append a
 // Diagnostic and return no value. Integers are plain decimal numbers. Booleans are true or false.
 // Text must not be empty. Decimals may have an exponent and quotes. The largest values are 1 EiB
@@ -133,14 +165,16 @@ Result<T> LoadWith(const std::string& path,
 }
 
 template <typename T>
-std::optional<T> ReadWord(const Node& node, std::initializer_list<Word<T>> words,
-                          Diagnostics& diagnostics) {
+std::vector<std::string_view> TextsOf(const Words<T>& words) {
   std::vector<std::string_view> texts;
-  texts.reserve(words.size());
   for (const Word<T>& word : words) texts.push_back(word.text);
-  const std::optional<std::size_t> index = ReadWordIndex(node, texts, diagnostics);
-  if (!index.has_value()) return std::nullopt;
-  return words.begin()[*index].value;
+  return texts;
+}
+
+template <typename T>
+std::optional<T> ReadWord(const Node& node, const Words<T>& words, Diagnostics& diagnostics) {
+  const std::optional<std::size_t> index = ReadWordIndex(node, TextsOf(words), diagnostics);
+  return index ? std::optional(words[*index].value) : std::nullopt;
 }
 
 // Reads a mapping key by key. Each Read function requests one key and returns the key's value, or
@@ -168,17 +202,50 @@ class MappingReader {
   // in the hint for a missing required key, such as "a path, or a mapping".
   std::optional<Node> ReadNode(std::string_view key, Need need, std::string_view what);
   template <typename T>
-  std::optional<T> ReadWord(std::string_view key, Need need, std::initializer_list<Word<T>> words);
-  // Reads one of `values`. Name(value) is the word for a value in the file.
+  std::optional<T> ReadWord(std::string_view key, Need need, const Words<T>& words);
+
+  // These functions read a key into `value`. If the key is missing or its value is wrong, `value`
+  // does not change, with two exceptions: a required integer becomes the smallest allowed integer,
+  // and a std::optional becomes empty.
   template <typename T>
-  std::optional<T> ReadNamed(std::string_view key, Need need, std::initializer_list<T> values);
+  void Optional(std::string_view key, T& value, const Rule<T>& rule = {}) {
+    value = ReadAs<T>(key, Need::kOptional, rule).value_or(value);
+  }
+  template <typename T>
+  void Optional(std::string_view key, std::optional<T>& value, const Rule<T>& rule = {}) {
+    value = ReadAs<T>(key, Need::kOptional, rule);
+  }
+  template <typename T>
+  void Required(std::string_view key, T& value, const Rule<T>& rule = {});
+  template <typename T>
+  void Read(std::string_view key, Need need, T& value, const Rule<T>& rule = {}) {
+    need == Need::kRequired ? Required(key, value, rule) : Optional(key, value, rule);
+  }
+
+  // Reads a mapping with `read`, which takes a MappingReader&, and reports unknown keys.
+  template <typename Function>
+  void Section(std::string_view key, Need need, const Function& read) {
+    auto section = ReadMapping(key, need);
+    if (!section) return;
+    read(*section);
+    section->Finish();
+  }
+  // Reads a mapping with `read`, which returns a value.
+  template <typename T, typename Function>
+  void Section(std::string_view key, Need need, T& value, const Function& read) {
+    Section(key, need, [&](MappingReader& section) { value = read(section); });
+  }
+  // Appends the items of a sequence to `list`. `read` takes an item's node and diagnostics. If it
+  // returns an empty std::optional, the item is omitted.
+  template <typename T, typename Function>
+  void List(std::string_view key, Need need, std::vector<T>& list, const Function& read);
 
   // Returns the index of the key's word in `words`.
   std::optional<std::size_t> ReadOneOf(std::string_view key, Need need,
                                        std::span<const std::string_view> words);
 
   // Returns whether the key exists, with any value.
-  bool Has(std::string_view key) const { return Find(key) != nullptr; }
+  bool Has(std::string_view key) const { return node_.tree()->Find(key) != nullptr; }
   // Returns the position of the key's value, or the position of the mapping if the key is missing.
   Location LocationOf(std::string_view key) const;
   // Returns the dotted path of a key: "training.precision" for the key "precision" of the section
@@ -199,10 +266,11 @@ class MappingReader {
   bool failed() const { return diagnostics_->size() > diagnostics_before_; }
 
  private:
-  const YamlNode::Entry* Find(std::string_view key) const;
   // Marks the key as known and returns its node. Reports a missing required key. While a schema is
   // recorded, returns an empty node for a missing key.
   std::optional<Node> Take(std::string_view key, Need need, std::string_view what);
+  template <typename T>
+  std::optional<T> ReadAs(std::string_view key, Need need, const Rule<T>& rule);
 
   Node node_;
   Diagnostics* diagnostics_;
@@ -211,21 +279,56 @@ class MappingReader {
 };
 
 template <typename T>
-std::optional<T> MappingReader::ReadWord(std::string_view key, Need need,
-                                         std::initializer_list<Word<T>> words) {
-  std::vector<std::string_view> texts;
-  for (const Word<T>& word : words) texts.push_back(word.text);
-  const std::optional<std::size_t> index = ReadOneOf(key, need, texts);
-  return index ? std::optional(words.begin()[*index].value) : std::nullopt;
+std::optional<T> MappingReader::ReadWord(std::string_view key, Need need, const Words<T>& words) {
+  const std::optional<std::size_t> index = ReadOneOf(key, need, TextsOf(words));
+  return index ? std::optional(words[*index].value) : std::nullopt;
 }
 
 template <typename T>
-std::optional<T> MappingReader::ReadNamed(std::string_view key, Need need,
-                                          std::initializer_list<T> values) {
-  std::vector<std::string_view> names;
-  for (const T value : values) names.emplace_back(Name(value));
-  const std::optional<std::size_t> index = ReadOneOf(key, need, names);
-  return index ? std::optional(values.begin()[*index]) : std::nullopt;
+std::optional<T> MappingReader::ReadAs(std::string_view key, Need need, const Rule<T>& rule) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return rule.empty() ? ReadBoolean(key, need) : ReadWord<T>(key, need, rule);
+  } else if constexpr (std::is_enum_v<T>) {
+    return ReadWord<T>(key, need, rule);
+  } else if constexpr (std::is_integral_v<T>) {
+    const auto integer = ReadInteger(key, need, rule);
+    return integer ? std::optional(static_cast<T>(*integer)) : std::nullopt;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return ReadDecimal(key, need, rule);
+  } else if constexpr (std::is_same_v<T, Version>) {
+    return ReadVersion(key, need, rule);
+  } else if constexpr (std::is_same_v<T, Bytes>) {
+    return ReadBytes(key, need, rule);
+  } else if constexpr (std::is_same_v<T, Time>) {
+    return ReadTime(key, need, rule);
+  } else if constexpr (std::is_same_v<T, FlopRate>) {
+    return ReadFlopRate(key, need, rule);
+  } else if constexpr (std::is_same_v<T, Bandwidth>) {
+    return ReadBandwidth(key, need);
+  } else {
+    if (rule.empty()) return ReadText(key, need);
+    const auto word = ReadWord<std::string_view>(key, need, rule);
+    return word ? std::optional(std::string(*word)) : std::nullopt;
+  }
+}
+
+template <typename T>
+void MappingReader::Required(std::string_view key, T& value, const Rule<T>& rule) {
+  if constexpr (std::is_same_v<Rule<T>, IntegerRange>) value = static_cast<T>(rule.least);
+  value = ReadAs<T>(key, Need::kRequired, rule).value_or(value);
+}
+
+template <typename T, typename Function>
+void MappingReader::List(std::string_view key, Need need, std::vector<T>& list,
+                         const Function& read) {
+  for (const Node& item : ReadSequence(key, need).value_or(std::vector<Node>())) {
+    auto value = read(item, *diagnostics_);
+    if constexpr (std::is_same_v<decltype(value), std::optional<T>>) {
+      if (value) list.push_back(*std::move(value));
+    } else {
+      list.push_back(std::move(value));
+    }
+  }
 }
 
 // Returns the node as an output tree. Integers and booleans keep their types; all other scalars

@@ -7,61 +7,60 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/scenario/part_reader.h"
+#include "src/scenario/dimension_reader.h"
 
 namespace stepcast::scenario {
 
 using model::Architecture;
 
+namespace {
+
+constexpr IntegerRange kPositions = {1, model::kMostPositions};
+constexpr IntegerRange kPositionsOrNone = {0, model::kMostPositions};
+
+}  // namespace
+
 model::ValueInput ReadValueInput(MappingReader& reader) {
   model::ValueInput input;
-  auto fields = reader.ReadMapping("input", Need::kOptional);
-  if (!fields) return input;
-  PartReader part(fields->node(), reader.diagnostics());
-  const auto count = [&part](std::string_view key, std::int64_t most) {
-    return part.reader().ReadInteger(key, Need::kOptional, {0, most}).value_or(0);
-  };
-  input.values = part.Width("values");
-  input.taps = part.Width("taps", 1);
-  input.halvings = count("halvings", 8);
-  input.bias = part.Boolean("bias", true);
-  input.positions = count("positions", model::kMostPositions);
-  input.fixed_positions = part.Boolean("fixed_positions", false);
-  input.class_rows = count("class_rows", model::kMostWidth);
-  part.reader().Finish();
+  reader.Section("input", Need::kOptional, [&](MappingReader& fields) {
+    fields.Required("values", input.values, kWidth);
+    fields.Optional("taps", input.taps, kWidth);
+    fields.Optional("halvings", input.halvings, {0, 8});
+    fields.Optional("bias", input.bias);
+    fields.Optional("positions", input.positions, kPositionsOrNone);
+    fields.Optional("fixed_positions", input.fixed_positions);
+    fields.Optional("class_rows", input.class_rows, kWidthOrNone);
+  });
   return input;
 }
 
 void ReadCondition(MappingReader& reader, Architecture& a) {
-  auto fields = reader.ReadMapping("condition", Need::kOptional);
-  if (!fields) return;
-  PartReader part(fields->node(), reader.diagnostics());
-  model::Condition& condition = a.condition;
-  condition.time = part.Width("time");
-  condition.guidance = part.Boolean("guidance", false);
-  condition.classes = part.WidthOrNone("classes");
-  condition.text_width = part.WidthOrNone("text_width");
-  const bool shared = part.Boolean("shared", false);
-  part.reader().Finish();
-  constexpr std::int64_t kOfBranch = 3, kOfHead = 2;
-  condition.shared_vectors = shared ? 2 * kOfBranch : 0;
-  a.modulation = {.vectors = kOfHead, .by_product = !shared};
-  for (Architecture& kind : a.kinds) {
-    kind.modulation = {.vectors = kind.parallel_residual_norms > 0 ? kOfBranch : 2 * kOfBranch,
-                       .by_product = !shared};
-  }
+  reader.Section("condition", Need::kOptional, [&](MappingReader& fields) {
+    model::Condition& condition = a.condition;
+    bool shared = false;
+    fields.Required("time", condition.time, kWidth);
+    fields.Optional("guidance", condition.guidance);
+    fields.Optional("classes", condition.classes, kWidthOrNone);
+    fields.Optional("text_width", condition.text_width, kWidthOrNone);
+    fields.Optional("shared", shared);
+    constexpr std::int64_t kOfBranch = 3, kOfHead = 2;
+    condition.shared_vectors = shared ? 2 * kOfBranch : 0;
+    a.modulation = {.vectors = kOfHead, .by_product = !shared};
+    for (Architecture& kind : a.kinds) {
+      kind.modulation = {.vectors = kind.parallel_residual_norms > 0 ? kOfBranch : 2 * kOfBranch,
+                         .by_product = !shared};
+    }
+  });
 }
 
 void ReadText(MappingReader& reader, Architecture& a) {
   auto fields = reader.ReadMapping("text", Need::kOptional);
   if (!fields) return;
-  PartReader part(fields->node(), reader.diagnostics());
-  a.text.values = part.Width("values");
-  a.text.tokens =
-      part.reader().ReadInteger("tokens", Need::kRequired, {1, model::kMostPositions}).value_or(1);
-  a.text.products = part.reader().ReadInteger("products", Need::kOptional, {1, 2}).value_or(1);
-  a.text.joined = part.Boolean("joined", false);
-  part.reader().Finish();
+  fields->Required("values", a.text.values, kWidth);
+  fields->Required("tokens", a.text.tokens, kPositions);
+  fields->Optional("products", a.text.products, {1, 2});
+  fields->Optional("joined", a.text.joined);
+  fields->Finish();
   if (a.text.joined) a.joined_rows = a.text.tokens;
   for (Architecture& kind : a.kinds) {
     kind.joined_rows = a.joined_rows;
@@ -74,23 +73,16 @@ void ReadText(MappingReader& reader, Architecture& a) {
 model::Prediction ReadPrediction(MappingReader& reader) {
   using model::Target;
   model::Prediction prediction;
-  auto fields = reader.ReadMapping("output", Need::kOptional);
-  if (!fields) return prediction;
-  PartReader part(fields->node(), reader.diagnostics());
-  prediction.target = part.reader()
-                          .ReadWord<Target>("kind", Need::kRequired,
-                                            {{"words", Target::kWords},
-                                             {"classes", Target::kClasses},
-                                             {"values", Target::kValues}})
-                          .value_or(Target::kWords);
-  prediction.count =
-      prediction.target == Target::kClasses ? part.Width("count") : part.WidthOrNone("count");
-  prediction.bias = part.Boolean("bias", true);
-  prediction.means =
-      part.reader()
-          .ReadWord<bool>("pool", Need::kOptional, {{"first", false}, {"mean", true}})
-          .value_or(false);
-  part.reader().Finish();
+  reader.Section("output", Need::kOptional, [&](MappingReader& fields) {
+    fields.Required(
+        "kind", prediction.target,
+        {{"words", Target::kWords}, {"classes", Target::kClasses}, {"values", Target::kValues}});
+    const bool classes = prediction.target == Target::kClasses;
+    fields.Read("count", classes ? Need::kRequired : Need::kOptional, prediction.count,
+                classes ? kWidth : kWidthOrNone);
+    fields.Optional("bias", prediction.bias);
+    fields.Optional("pool", prediction.means, {{"first", false}, {"mean", true}});
+  });
   return prediction;
 }
 
@@ -109,10 +101,8 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
                   "'kind: cross'");
   }
   if (!fields) return;
-  a.encoder.layers =
-      fields->ReadInteger("layers", Need::kRequired, {1, model::kMostLayers}).value_or(1);
-  a.encoder.tokens =
-      fields->ReadInteger("tokens", Need::kRequired, {1, model::kMostPositions}).value_or(1);
+  fields->Required("layers", a.encoder.layers, {1, model::kMostLayers});
+  fields->Required("tokens", a.encoder.tokens, kPositions);
   a.encoder.input = ReadValueInput(*fields);
   const auto block = fields->ReadText("block", Need::kRequired);
   fields->Finish();
@@ -146,40 +136,34 @@ void ReadTowers(MappingReader& reader, Architecture& a) {
   const auto towers = reader.ReadNode("towers", Need::kOptional, "a mapping of names");
   if (!towers) return;
   for (const auto& [name, node] : towers->entries()) {
-    PartReader part(node, reader.diagnostics());
-    MappingReader& fields = part.reader();
-    const auto count = [&](std::string_view key, Need need, std::int64_t least,
-                           std::int64_t absent) {
-      return fields.ReadInteger(key, need, {least, model::kMostPositions}).value_or(absent);
-    };
+    MappingReader fields(node, reader.diagnostics());
     model::Tower tower;
-    tower.hidden = part.Width("hidden_size");
-    tower.layers = count("layers", Need::kRequired, 0, 0);
-    tower.heads = part.Width("heads");
-    tower.head_size = part.Width("head", tower.hidden / tower.heads);
-    tower.feed_forward = part.Width("width");
-    tower.gated = part.Boolean("gated", false);
-    tower.biased = part.Boolean("bias", true);
-    tower.layer_norm =
-        fields.ReadWord<bool>("norm", Need::kOptional, {{"layer", true}, {"rms", false}})
-            .value_or(true);
-    tower.patch = count("patch", Need::kRequired, 1, 1);
-    tower.patch_bias = part.Boolean("patch_bias", true);
-    tower.positions = count("positions", Need::kOptional, 0, 0);
-    tower.last_norm = part.Boolean("last_norm", false);
-    if (auto merge = fields.ReadMapping("merge", Need::kRequired)) {
-      PartReader into(merge->node(), reader.diagnostics());
-      tower.merged = into.Width("tokens", 1);
-      tower.merge_hidden = into.Width("width", tower.merged * tower.hidden);
-      tower.mergers = into.Width("count", 1);
-      tower.joined_norms = into.WidthOrNone("joined_norms");
-      into.reader().Finish();
-    }
-    tower.patches = count("patches", Need::kRequired, 1, 1);
-    tower.image = count("image", Need::kOptional, 1, tower.patches);
-    tower.window = count("window", Need::kOptional, 0, 0);
-    tower.full_layers = count("full_layers", Need::kOptional, 0, 0);
-    tower.frozen = part.Boolean("frozen", false);
+    fields.Required("hidden_size", tower.hidden, kWidth);
+    fields.Required("layers", tower.layers, kPositionsOrNone);
+    fields.Required("heads", tower.heads, kWidth);
+    tower.head_size = tower.hidden / tower.heads;
+    fields.Optional("head", tower.head_size, kWidth);
+    fields.Required("width", tower.feed_forward, kWidth);
+    fields.Optional("gated", tower.gated);
+    fields.Optional("bias", tower.biased);
+    fields.Optional("norm", tower.layer_norm, {{"layer", true}, {"rms", false}});
+    fields.Required("patch", tower.patch, kPositions);
+    fields.Optional("patch_bias", tower.patch_bias);
+    fields.Optional("positions", tower.positions, kPositionsOrNone);
+    fields.Optional("last_norm", tower.last_norm);
+    fields.Section("merge", Need::kRequired, [&](MappingReader& merge) {
+      merge.Optional("tokens", tower.merged, kWidth);
+      tower.merge_hidden = tower.merged * tower.hidden;
+      merge.Optional("width", tower.merge_hidden, kWidth);
+      merge.Optional("count", tower.mergers, kWidth);
+      merge.Optional("joined_norms", tower.joined_norms, kWidthOrNone);
+    });
+    fields.Required("patches", tower.patches, kPositions);
+    tower.image = tower.patches;
+    fields.Optional("image", tower.image, kPositions);
+    fields.Optional("window", tower.window, kPositionsOrNone);
+    fields.Optional("full_layers", tower.full_layers, kPositionsOrNone);
+    fields.Optional("frozen", tower.frozen);
     fields.Finish();
     if (tower.joined_norms > tower.mergers || tower.patches % tower.merged != 0) {
       fields.Report(

@@ -104,7 +104,7 @@ class ConfigEvaluator {
     FindUsedParts(*model, pattern->scalar);
     auto made = std::make_shared<YamlNode>(*model);
     made->entries.clear();
-    made->entries.push_back({"kind", model->position, Word("transformer", model->position)});
+    made->entries.push_back({"kind", model->position, ScalarOf("transformer", model->position)});
     for (const YamlNode::Entry& entry : model->entries) {
       if (entry.key == "mtp" && !parts_.further_tokens) continue;
       if (entry.key == "towers" && !parts_.patches) continue;
@@ -154,14 +154,6 @@ class ConfigEvaluator {
   std::string Name() { return reader_.Text("_name_or_path", ""); }
 
  private:
-  YamlTree Word(std::string text, const Position& position) {
-    auto node = std::make_shared<YamlNode>();
-    node->kind = NodeKind::kScalar;
-    node->position = position;
-    node->scalar = std::move(text);
-    return node;
-  }
-
   // A model file by its dimensions. Its values are checked first, in the order of `config`.
   YamlTree Dimensions() {
     const YamlNode *keys = Child(family_, "config"), *model = Child(family_, "model");
@@ -180,7 +172,7 @@ class ConfigEvaluator {
     made->position = {FileOf(reader_.location()), reader_.location().line,
                       reader_.location().column};
     made->entries.insert(made->entries.begin(),
-                         {"kind", made->position, Word("transformer", made->position)});
+                         {"kind", made->position, ScalarOf("transformer", made->position)});
     AddWindow(*made);
     return failed() ? nullptr : made;
   }
@@ -208,7 +200,7 @@ class ConfigEvaluator {
     const auto add = [&](const char* name, const FamilyValue& from, std::int64_t value) {
       if (value == 0) return;
       const Position position = from.location ? PositionOf(from, *window) : model.position;
-      model.entries.push_back({name, position, Word(fmt::format("{}", value), position)});
+      model.entries.push_back({name, position, ScalarOf(fmt::format("{}", value), position)});
     };
     add("sliding_window", size, read.tokens);
     add("sliding_window_pattern", every, read.full_every);
@@ -445,12 +437,8 @@ class ConfigEvaluator {
     if (node.kind == NodeKind::kScalar) {
       const std::optional<FamilyValue> value = Value(node);
       if (!value || value->IsNull()) return nullptr;
-      auto made = std::make_shared<YamlNode>();
-      made->kind = NodeKind::kScalar;
-      made->position = PositionOf(*value, node);
-      made->scalar = value->Text();
-      made->quoted = value->kind == FamilyValue::Kind::kText;
-      return made;
+      return ScalarOf(value->Text(), PositionOf(*value, node),
+                      value->kind == FamilyValue::Kind::kText);
     }
     auto made = std::make_shared<YamlNode>();
     made->kind = node.kind;
@@ -499,12 +487,7 @@ class ConfigEvaluator {
       letters += letter->Text();
     }
     layer_.reset();
-    auto made = std::make_shared<YamlNode>();
-    made->kind = NodeKind::kScalar;
-    made->quoted = true;
-    made->position = PositionOf(*count, *node);
-    made->scalar = std::move(letters);
-    return made;
+    return ScalarOf(std::move(letters), PositionOf(*count, *node), /*quoted=*/true);
   }
 
   // Blocks without layers, and parts that no used block has, need no values.

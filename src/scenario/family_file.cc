@@ -20,9 +20,8 @@ YamlTree Merged(const YamlNode& base, const YamlNode& own) {
   auto merged = std::make_shared<YamlNode>(base);
   merged->position = own.position;
   for (const YamlNode::Entry& entry : own.entries) {
-    const auto same = std::find_if(merged->entries.begin(), merged->entries.end(),
-                                   [&](const auto& other) { return other.key == entry.key; });
-    if (same == merged->entries.end()) {
+    YamlNode::Entry* same = merged->Find(entry.key);
+    if (same == nullptr) {
       merged->entries.push_back(entry);
     } else {
       *same = entry;
@@ -48,9 +47,7 @@ std::optional<Node> Extended(const Node& family, Diagnostics& diagnostics) {
   if (!base) return std::nullopt;
   auto whole = std::make_shared<YamlNode>(*family.tree());
   for (const YamlNode::Entry& entry : base->tree()->entries) {
-    const auto own = std::find_if(whole->entries.begin(), whole->entries.end(),
-                                  [&](const auto& other) { return other.key == entry.key; });
-    if (own != whole->entries.end()) {
+    if (YamlNode::Entry* own = whole->Find(entry.key)) {
       if (IsInherited(entry.key)) own->value = Merged(*entry.value, *own->value);
     } else if (IsInherited(entry.key) || entry.key == "windows") {
       whole->entries.push_back(entry);
@@ -152,14 +149,10 @@ template <typename T>
 std::vector<T> ReadAllowed(MappingReader& reader, std::string_view key,
                            std::initializer_list<T> values) {
   std::vector<T> allowed;
-  const auto nodes = reader.ReadSequence(key, Need::kOptional);
-  if (!nodes) return allowed;
-  std::vector<std::string_view> names;
-  for (const T value : values) names.emplace_back(Name(value));
-  for (const Node& node : *nodes) {
-    if (const auto index = ReadWordIndex(node, names, reader.diagnostics()))
-      allowed.push_back(values.begin()[*index]);
-  }
+  const Words<T> words = values;
+  reader.List(key, Need::kOptional, allowed, [&](const Node& node, Diagnostics& diagnostics) {
+    return ReadWord<T>(node, words, diagnostics);
+  });
   return allowed;
 }
 
@@ -230,20 +223,15 @@ std::shared_ptr<const model::Family> FamilyOfDimensions(const std::string& name,
       Named(*node, name, NamesWithLike(*node->tree(), "", diagnostics), diagnostics);
   if (family == nullptr) return nullptr;
   MappingReader reader(*node, diagnostics);
-  if (auto typical = reader.ReadMapping("typical", Need::kRequired)) {
-    ReadTypical(*typical, family->typical);
-    typical->Finish();
-  }
-  if (auto allows = reader.ReadMapping("allows", Need::kOptional)) {
-    ReadAllows(*allows, *family);
-    allows->Finish();
-  }
+  reader.Section("typical", Need::kRequired,
+                 [&](MappingReader& typical) { ReadTypical(typical, family->typical); });
+  reader.Section("allows", Need::kOptional,
+                 [&](MappingReader& allows) { ReadAllows(allows, *family); });
   ReadTraits(reader, family->traits);
-  if (auto constants = reader.ReadMapping("constants", Need::kOptional)) {
-    family->constants = ReadConstants(*constants, family->typical);
-    constants->Finish();
-  }
-  family->without_experts = reader.ReadText("without_experts", Need::kOptional).value_or("");
+  reader.Section("constants", Need::kOptional, [&](MappingReader& constants) {
+    family->constants = ReadConstants(constants, family->typical);
+  });
+  reader.Optional("without_experts", family->without_experts);
   return diagnostics.size() == before ? family : nullptr;
 }
 

@@ -82,22 +82,20 @@ bool IsPlainName(std::string_view name) {
 std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
   topology::Gpu gpu;
-  const auto name = reader.ReadText("name", Need::kRequired);
+  reader.Required("name", gpu.name);
   if (const auto sources = reader.ReadSequence("sources", Need::kOptional)) {
     for (const Node& source : *sources) ReadText(source, diagnostics);
   }
-  const auto memory = reader.ReadBytes("memory", Need::kRequired, Zero::kRefused);
-  const auto bandwidth = reader.ReadBandwidth("memory_bandwidth", Need::kRequired);
-  const auto cache = reader.ReadBytes("l2_cache", Need::kOptional, Zero::kRefused);
-  const auto multiprocessors =
-      reader.ReadInteger("multiprocessors", Need::kRequired, {1, 1'000'000});
+  reader.Required("memory", gpu.memory, Zero::kRefused);
+  reader.Required("memory_bandwidth", gpu.memory_bandwidth);
+  reader.Optional("l2_cache", gpu.l2_cache, Zero::kRefused);
+  reader.Required("multiprocessors", gpu.multiprocessors, {1, 1'000'000});
   const auto capability = reader.ReadVersion("compute_capability", Need::kOptional, "9.0");
-  const auto power = reader.ReadInteger("power_limit_watts", Need::kOptional, {1, 100'000});
+  reader.Optional("power_limit_watts", gpu.power_limit, {1, 100'000});
   if (auto peak = reader.ReadMapping("peak", Need::kRequired)) {
     bool any = false;
     for (DataType type : kDataTypes) {
-      const auto rate = peak->ReadFlopRate(Name(type), Need::kOptional, Zero::kRefused);
-      if (rate) gpu.peak[static_cast<std::size_t>(type)] = *rate;
+      peak->Optional(Name(type), gpu.peak[static_cast<std::size_t>(type)], Zero::kRefused);
       any = any || peak->Has(Name(type));
     }
     peak->Finish();
@@ -109,12 +107,6 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   }
   reader.Finish();
   if (reader.failed()) return std::nullopt;
-  gpu.name = *name;
-  gpu.memory = *memory;
-  gpu.memory_bandwidth = *bandwidth;
-  gpu.l2_cache = cache.value_or(Bytes());
-  gpu.multiprocessors = static_cast<int>(*multiprocessors);
-  gpu.power_limit = static_cast<int>(power.value_or(0));
   if (capability) gpu.compute_capability = 10 * capability->major + capability->minor;
   return gpu;
 }

@@ -47,72 +47,69 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
     figures.Report("tiles", "calibration.no-points", "list at least one tile for each data type",
                    "write for example 'tiles: [[256, 128, 0.89], [128, 128, 0.85]]'");
   }
-  tiling.fill = RequiredDecimal(figures, "fill");
-  tiling.add_fill = figures.ReadDecimal("add_fill", Need::kOptional, {}).value_or(0);
-  tiling.last_wave = figures.ReadDecimal("last_wave", Need::kOptional, {}).value_or(1);
-  tiling.grouped = figures.ReadDecimal("grouped", Need::kOptional, {}).value_or(1);
-  tiling.overlap = figures.ReadDecimal("overlap", Need::kOptional, {}).value_or(0);
-  tiling.split = figures.ReadDecimal("split", Need::kOptional, {}).value_or(1);
-  tiling.start = RequiredTime(figures, "start");
+  figures.Required("fill", tiling.fill);
+  figures.Optional("add_fill", tiling.add_fill);
+  figures.Optional("last_wave", tiling.last_wave);
+  figures.Optional("grouped", tiling.grouped);
+  figures.Optional("overlap", tiling.overlap);
+  figures.Optional("split", tiling.split);
+  figures.Required("start", tiling.start);
   return tiling;
 }
 
 void ReadAttention(MappingReader& kernels, calibration::KernelCosts& costs) {
-  auto section = kernels.ReadMapping("attention", Need::kOptional);
-  if (!section) return;
-  for (std::size_t i = 0; i < costs.attention.size(); ++i) {
-    auto figures = section->ReadMapping(calibration::kFusedNames[i], Need::kOptional);
-    if (!figures) continue;
-    calibration::AttentionEfficiency& attention = costs.attention[i];
-    const auto tokens = [&](std::string_view key, double otherwise) {
-      const auto given = figures->ReadInteger(key, Need::kOptional, {});
-      return given ? static_cast<double>(*given) : otherwise;
+  const auto read = [](MappingReader& figures, calibration::AttentionEfficiency& attention) {
+    const auto tokens = [&](std::string_view key, double& value) {
+      const auto given = figures.ReadInteger(key, Need::kOptional, {});
+      if (given) value = static_cast<double>(*given);
     };
-    attention.forward = RequiredDecimal(*figures, "forward");
-    attention.backward = RequiredDecimal(*figures, "backward");
-    attention.forward_half_length = tokens("forward_half_length", 0);
-    attention.backward_half_length = tokens("backward_half_length", 0);
-    attention.forward_rows = tokens("forward_rows", attention.forward_rows);
-    attention.backward_rows = tokens("backward_rows", attention.backward_rows);
-    attention.forward_tail = figures->ReadDecimal("forward_tail", Need::kOptional, {}).value_or(0);
-    attention.backward_tail =
-        figures->ReadDecimal("backward_tail", Need::kOptional, {}).value_or(0);
-    attention.head_64 = figures->ReadDecimal("head_64", Need::kOptional, {}).value_or(1);
-    attention.head_256 = figures->ReadDecimal("head_256", Need::kOptional, {}).value_or(1);
-    attention.forward_window_length = tokens("forward_window_length", 0);
-    attention.forward_unshared_length = tokens("forward_unshared_length", 0);
-    attention.forward_start =
-        figures->ReadTime("forward_start", Need::kOptional, Zero::kAllowed).value_or(Time());
-    figures->Finish();
-  }
-  section->Finish();
+    // A release replaces all figures of the release before, but for these two.
+    attention = {.forward_rows = attention.forward_rows, .backward_rows = attention.backward_rows};
+    figures.Required("forward", attention.forward);
+    figures.Required("backward", attention.backward);
+    tokens("forward_half_length", attention.forward_half_length);
+    tokens("backward_half_length", attention.backward_half_length);
+    tokens("forward_rows", attention.forward_rows);
+    tokens("backward_rows", attention.backward_rows);
+    figures.Optional("forward_tail", attention.forward_tail);
+    figures.Optional("backward_tail", attention.backward_tail);
+    figures.Optional("head_64", attention.head_64);
+    figures.Optional("head_256", attention.head_256);
+    tokens("forward_window_length", attention.forward_window_length);
+    tokens("forward_unshared_length", attention.forward_unshared_length);
+    figures.Optional("forward_start", attention.forward_start);
+  };
+  kernels.Section("attention", Need::kOptional, [&](MappingReader& section) {
+    for (std::size_t i = 0; i < costs.attention.size(); ++i) {
+      section.Section(calibration::kFusedNames[i], Need::kOptional,
+                      [&](MappingReader& figures) { read(figures, costs.attention[i]); });
+    }
+  });
 }
 
 void ReadPower(MappingReader& kernels, calibration::KernelCosts& costs) {
-  auto section = kernels.ReadMapping("power", Need::kOptional);
-  if (!section) return;
-  costs.power.idle = RequiredDecimal(*section, "idle_watts");
-  costs.power.products = RequiredDecimal(*section, "products_watts");
-  costs.power.memory = section->ReadDecimal("memory_watts", Need::kOptional, {}).value_or(0);
-  // Indexed by DataType. The reader keeps views of keys.
-  constexpr std::string_view kWatts[] = {"fp32_watts", "bf16_watts",  "fp16_watts", "fp8_watts",
-                                         "tf32_watts", "mxfp8_watts", "nvfp4_watts"};
-  static_assert(std::size(kWatts) == kDataTypeCount);
-  for (std::size_t type = 0; type < kDataTypeCount; ++type) {
-    costs.power.of_type[type] = section->ReadDecimal(kWatts[type], Need::kOptional, {}).value_or(0);
-  }
-  section->Finish();
+  kernels.Section("power", Need::kOptional, [&](MappingReader& section) {
+    costs.power = {};
+    section.Required("idle_watts", costs.power.idle);
+    section.Required("products_watts", costs.power.products);
+    section.Optional("memory_watts", costs.power.memory);
+    // Indexed by DataType. The reader keeps views of keys.
+    constexpr std::string_view kWatts[] = {"fp32_watts", "bf16_watts",  "fp16_watts", "fp8_watts",
+                                           "tf32_watts", "mxfp8_watts", "nvfp4_watts"};
+    static_assert(std::size(kWatts) == kDataTypeCount);
+    for (std::size_t type = 0; type < kDataTypeCount; ++type) {
+      section.Optional(kWatts[type], costs.power.of_type[type]);
+    }
+  });
 }
 
 void ReadTraffic(MappingReader& kernels, calibration::KernelCosts& costs) {
-  auto section = kernels.ReadMapping("traffic", Need::kOptional);
-  if (!section) return;
-  for (std::size_t i = 0; i < kAccessCount; ++i) {
-    if (static_cast<Access>(i) == Access::kPlain) continue;
-    costs.traffic[i] =
-        section->ReadDecimal(kAccessNames[i], Need::kOptional, {}).value_or(costs.traffic[i]);
-  }
-  section->Finish();
+  kernels.Section("traffic", Need::kOptional, [&](MappingReader& section) {
+    for (std::size_t i = 0; i < kAccessCount; ++i) {
+      if (static_cast<Access>(i) == Access::kPlain) continue;
+      section.Optional(kAccessNames[i], costs.traffic[i]);
+    }
+  });
 }
 
 // The newest release first.
@@ -124,10 +121,9 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
     const std::size_t before = diagnostics.size();
     MappingReader release(node, diagnostics);
     calibration::UnalignedBatches batches;
-    batches.torch = release.ReadVersion("torch", Need::kOptional, "2.11").value_or(Version());
+    release.Optional("torch", batches.torch, "2.11");
     for (DataType type : kDataTypes) {
-      batches.rate[static_cast<std::size_t>(type)] =
-          release.ReadDecimal(Name(type), Need::kOptional, {}).value_or(0);
+      release.Optional(Name(type), batches.rate[static_cast<std::size_t>(type)]);
     }
     release.Finish();
     if (diagnostics.size() == before && batches.rate == calibration::UnalignedBatches().rate) {
@@ -172,7 +168,7 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
       continue;
     }
     calibration::GemmEfficiency& efficiency = costs.gemm[static_cast<std::size_t>(type)];
-    efficiency.max_efficiency = RequiredDecimal(*figures, "max_efficiency");
+    figures->Required("max_efficiency", efficiency.max_efficiency);
     efficiency.half_flops =
         static_cast<double>(figures->ReadInteger("half_flops", Need::kRequired, {}).value_or(0));
     if (efficiency.max_efficiency == 0 && !figures->failed()) {
@@ -329,15 +325,11 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     ReadAttention(reader, costs);
     ReadPower(reader, costs);
     ReadTraffic(reader, costs);
-    const auto part = [&](std::string_view key, double& value) {
-      value = reader.ReadDecimal(key, Need::kOptional, {}).value_or(value);
-    };
-    part("gemm_unaligned", costs.gemm_unaligned);
-    part("gemm_unaligned_even", costs.gemm_unaligned_even);
-    part("gemm_unaligned_result", costs.gemm_unaligned_result);
-    part("memory_efficiency", costs.memory_efficiency);
-    costs.token_sum_time = reader.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed)
-                               .value_or(costs.token_sum_time);
+    reader.Optional("gemm_unaligned", costs.gemm_unaligned);
+    reader.Optional("gemm_unaligned_even", costs.gemm_unaligned_even);
+    reader.Optional("gemm_unaligned_result", costs.gemm_unaligned_result);
+    reader.Optional("memory_efficiency", costs.memory_efficiency);
+    reader.Optional("token_sum_time", costs.token_sum_time);
     reader.Finish();
     if (!torch) continue;
     if (!releases.empty() && *torch <= releases.back().torch) {
@@ -357,39 +349,34 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
 
 }  // namespace
 
-KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnostics) {
-  KernelCostsSection read;
-  calibration::KernelCosts& costs = read.costs;
+std::vector<calibration::KernelRelease> ReadKernelCosts(MappingReader& section,
+                                                        calibration::KernelCosts& costs) {
+  Diagnostics& diagnostics = section.diagnostics();
   const bool measured = HasMeasurements(section);
   const Need need = measured ? Need::kOptional : Need::kRequired;
-  const auto efficiency = [&](std::string_view key) {
-    return section.ReadDecimal(key, need, {}).value_or(0);
-  };
   ReadRates(section, costs, diagnostics);
   ReadGemm(section, section.Has("rates") ? Need::kOptional : need, costs, diagnostics);
   ReadAttention(section, costs);
   ReadPower(section, costs);
   ReadTraffic(section, costs);
-  costs.attention_forward_efficiency =
-      costs.attention[1].forward != 0 ? 0 : efficiency("attention_forward_efficiency");
-  costs.attention_backward_efficiency =
-      costs.attention[1].backward != 0 ? 0 : efficiency("attention_backward_efficiency");
-  costs.gemm_unaligned = section.ReadDecimal("gemm_unaligned", Need::kOptional, {}).value_or(0);
-  costs.gemm_unaligned_even =
-      section.ReadDecimal("gemm_unaligned_even", Need::kOptional, {}).value_or(0);
-  costs.gemm_unaligned_result =
-      section.ReadDecimal("gemm_unaligned_result", Need::kOptional, {}).value_or(0);
+  if (costs.attention[1].forward == 0) {
+    section.Read("attention_forward_efficiency", need, costs.attention_forward_efficiency);
+  }
+  if (costs.attention[1].backward == 0) {
+    section.Read("attention_backward_efficiency", need, costs.attention_backward_efficiency);
+  }
+  section.Optional("gemm_unaligned", costs.gemm_unaligned);
+  section.Optional("gemm_unaligned_even", costs.gemm_unaligned_even);
+  section.Optional("gemm_unaligned_result", costs.gemm_unaligned_result);
   ReadUnalignedBatches(section, costs, diagnostics);
-  costs.memory_efficiency = efficiency("memory_efficiency");
-  costs.variation = section.ReadDecimal("variation", Need::kOptional, {}).value_or(0);
-  costs.jitter = section.ReadDecimal("jitter", Need::kOptional, {}).value_or(0);
-  costs.token_sum_time =
-      section.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed).value_or(Time());
-  costs.start_latency = RequiredTime(section, "start_latency");
-  costs.launch = RequiredTime(section, "launch");
+  section.Read("memory_efficiency", need, costs.memory_efficiency);
+  section.Optional("variation", costs.variation);
+  section.Optional("jitter", costs.jitter);
+  section.Optional("token_sum_time", costs.token_sum_time);
+  section.Required("start_latency", costs.start_latency);
+  section.Required("launch", costs.launch);
   // A profile that a single rank measured does not contain it.
-  costs.collective_launch =
-      section.ReadTime("collective_launch", need, Zero::kAllowed).value_or(Time());
+  section.Read("collective_launch", need, costs.collective_launch);
   using Written = std::array<bool, kDataTypeCount>;
   const auto by_type = [&](std::string_view key, auto& surfaces, const auto& read) {
     Written written{};
@@ -422,11 +409,9 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
   }
   by_type("attention_forward_surface", costs.attention_forward_surface, ReadCores);
   by_type("attention_backward_surface", costs.attention_backward_surface, ReadCores);
-  costs.memory_curve = ReadCurve(section, "memory_curve", diagnostics);
-  costs.optimizer_curve = ReadCurve(section, "optimizer_curve", diagnostics);
-  read.releases = ReadReleases(section, costs, diagnostics);
-  section.Finish();
-  return read;
+  costs.memory_curve = ReadCurve(section, "memory_curve");
+  costs.optimizer_curve = ReadCurve(section, "optimizer_curve");
+  return ReadReleases(section, costs, diagnostics);
 }
 
 }  // namespace stepcast::scenario

@@ -76,15 +76,8 @@ std::optional<std::string> WrittenValue(std::string_view key, const std::string&
   auto opened = OpenScenario(path, cache);
   if (!opened || opened->root == nullptr) return std::nullopt;
   Override(overrides, *opened, cache);
-  const YamlNode* node = opened->root.get();
-  while (!key.empty()) {
-    const std::string_view word = key.substr(0, key.find('.'));
-    key.remove_prefix(std::min(word.size() + 1, key.size()));
-    const auto entry = std::find_if(node->entries.begin(), node->entries.end(),
-                                    [&](const YamlNode::Entry& own) { return own.key == word; });
-    if (entry == node->entries.end()) return std::nullopt;
-    node = entry->value.get();
-  }
+  const YamlNode* node = Below(*opened->root, key);
+  if (node == nullptr) return std::nullopt;
   return node->kind == NodeKind::kScalar ? node->scalar : CanonicalText(*node);
 }
 

@@ -18,19 +18,6 @@
 namespace stepcast::scenario {
 namespace {
 
-// The node at a dotted key; null if there is none or it is in a sequence.
-const YamlNode* At(const YamlTree& root, std::string_view key) {
-  const YamlNode* node = root.get();
-  while (node != nullptr && !key.empty()) {
-    const std::string_view name = key.substr(0, key.find('.'));
-    key.remove_prefix(std::min(name.size() + 1, key.size()));
-    const auto found = std::find_if(node->entries.begin(), node->entries.end(),
-                                    [name](const auto& entry) { return entry.key == name; });
-    node = found == node->entries.end() ? nullptr : found->value.get();
-  }
-  return node;
-}
-
 // Whether the key says how many machines of which kind there are.
 bool IsOfMachines(std::string_view key) {
   constexpr std::string_view kKeys[] = {
@@ -52,7 +39,7 @@ std::string Changes(const YamlTree& before, const YamlTree& after,
     if (key == "name") return "";
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;  // the last one holds
     keys.push_back(key);
-    const YamlNode *was = At(before, key), *is = At(after, key);
+    const YamlNode *was = Below(*before, key), *is = Below(*after, key);
     const bool same = was == nullptr || is == nullptr ? was == is && option->ends_with("=null")
                                                       : CanonicalText(*was) == CanonicalText(*is);
     if (same) continue;
@@ -72,7 +59,8 @@ Result<Scenario> Read(OpenedScenario opened, const std::vector<std::string>& ove
                       InputCache& cache) {
   const YamlTree before = opened.root;
   Override(overrides, opened, cache);
-  opened.changes = Changes(before, opened.root, overrides, opened.other_machines);
+  if (opened.root != nullptr)
+    opened.changes = Changes(before, opened.root, overrides, opened.other_machines);
   Loader loader(std::move(opened), cache);
   if (auto read = loader.Read(); !read) return tl::make_unexpected(std::move(read.error()));
   return loader.Take();

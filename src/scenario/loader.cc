@@ -404,8 +404,8 @@ class Loader::Reading {
     const bool flat = std::holds_alternative<topology::FlatCluster>(topology->description);
     std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);
     // A number that is wrong by itself has already been reported.
-    if (!file.nodes.has_value() && HasKey("cluster", "nodes")) return;
-    if (!file.devices.has_value() && HasKey("cluster", "devices")) return;
+    if (!file.nodes.has_value() && HasKey("cluster.nodes")) return;
+    if (!file.devices.has_value() && HasKey("cluster.devices")) return;
     if (flat && !file.other_nodes.empty()) {
       Report("scenario.mixed-flat", LocationOf(root_, "cluster.other_nodes"),
              "a flat cluster has no nodes, so cluster.other_nodes cannot be used",
@@ -515,7 +515,7 @@ class Loader::Reading {
   }
 
   void LoadCalibration(const ScenarioFile& file) {
-    if (file.calibration.has_value() || (!HasKey("", "calibration") && scenario_.gpu.has_value())) {
+    if (file.calibration.has_value() || (!HasKey("calibration") && scenario_.gpu.has_value())) {
       scenario_.calibration =
           CalibrationOf(file.calibration, scenario_.gpu, LocationOf(root_, "cluster.topology"),
                         sources_.calibration);
@@ -570,11 +570,8 @@ class Loader::Reading {
 
   // The node calibration/<name>.yaml, as the user could have written it.
   Node ShippedCalibration(std::string_view name) const {
-    auto path = std::make_shared<YamlNode>();
-    path->kind = NodeKind::kScalar;
-    path->position = {std::make_shared<const std::string>(file_), 0, 0};
-    path->scalar = fmt::format("calibration/{}.yaml", name);
-    return Node(std::move(path), "calibration");
+    const Position position{std::make_shared<const std::string>(file_), 0, 0};
+    return Node(ScalarOf(fmt::format("calibration/{}.yaml", name), position), "calibration");
   }
 
   // The stand-in for a GPU type that has no profile of its own.
@@ -641,17 +638,8 @@ class Loader::Reading {
     return filled;
   }
 
-  // Whether the section (the file itself for "") has the key, with any value.
-  bool HasKey(std::string_view section, std::string_view key) const {
-    const auto find = [](const YamlNode& node, std::string_view word) -> const YamlNode* {
-      for (const YamlNode::Entry& entry : node.entries) {
-        if (entry.key == word) return entry.value.get();
-      }
-      return nullptr;
-    };
-    const YamlNode* node = section.empty() ? root_.get() : find(*root_, section);
-    return node != nullptr && find(*node, key) != nullptr;
-  }
+  // Whether the dotted key exists, with any value.
+  bool HasKey(std::string_view key) const { return Below(*root_, key) != nullptr; }
 
   void CheckTogether(const ScenarioFile& file) {
     AdaptModel(file);

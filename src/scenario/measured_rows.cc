@@ -55,10 +55,9 @@ std::vector<Node> ReadRows(MappingReader& section, std::string_view key) {
   return *nodes;
 }
 
-calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
-                             Diagnostics& diagnostics) {
+calibration::Curve ReadCurve(MappingReader& section, std::string_view key) {
   calibration::Curve curve;
-  ReadPoints(ReadRows(section, key), curve, diagnostics);
+  ReadPoints(ReadRows(section, key), curve, section.diagnostics());
   return curve;
 }
 

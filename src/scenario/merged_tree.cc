@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <memory>
 
 #include "src/scenario/calibration_file.h"
@@ -9,12 +8,10 @@ YamlTree Merged(const YamlTree& base, const YamlTree& over) {
   if (base->kind != NodeKind::kMapping || over->kind != NodeKind::kMapping) return over;
   auto merged = std::make_shared<YamlNode>(*base);
   for (const YamlNode::Entry& entry : over->entries) {
-    const auto found =
-        std::find_if(merged->entries.begin(), merged->entries.end(),
-                     [&](const YamlNode::Entry& own) { return own.key == entry.key; });
+    YamlNode::Entry* found = merged->Find(entry.key);
     if (entry.value->kind == NodeKind::kNull) {
-      if (found != merged->entries.end()) merged->entries.erase(found);
-    } else if (found == merged->entries.end()) {
+      std::erase_if(merged->entries, [&](const auto& own) { return own.key == entry.key; });
+    } else if (found == nullptr) {
       merged->entries.push_back(entry);
     } else {
       found->value = Merged(found->value, entry.value);

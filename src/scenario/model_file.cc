@@ -1,6 +1,5 @@
 #include "src/scenario/model_file.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <string_view>
@@ -134,18 +133,15 @@ std::vector<model::ListedCommunication> ReadCommunication(MappingReader& reader,
 ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
   ListedLayer layer;
-  layer.name = reader.ReadText("name", Need::kRequired).value_or("");
-  layer.repeat = reader.ReadInteger("repeat", Need::kOptional, {1, kMostListedLayers}).value_or(1);
-  if (const auto sizes = reader.ReadSequence("parameters", Need::kRequired)) {
-    for (const Node& size : *sizes) {
-      if (const auto elements = ReadInteger(size, {1, kMostListedParameters}, diagnostics)) {
-        layer.parameters.push_back(*elements);
-      }
-    }
-  }
-  layer.forward = reader.ReadTime("forward", Need::kRequired, Zero::kAllowed).value_or(Time());
-  layer.backward = reader.ReadTime("backward", Need::kRequired, Zero::kAllowed).value_or(Time());
-  layer.backward_weight = reader.ReadTime("backward_weight", Need::kOptional, Zero::kAllowed);
+  reader.Required("name", layer.name);
+  reader.Optional("repeat", layer.repeat, {1, kMostListedLayers});
+  reader.List("parameters", Need::kRequired, layer.parameters,
+              [](const Node& size, Diagnostics& mistakes) {
+                return ReadInteger(size, {1, kMostListedParameters}, mistakes);
+              });
+  reader.Required("forward", layer.forward);
+  reader.Required("backward", layer.backward);
+  reader.Optional("backward_weight", layer.backward_weight);
   if (layer.backward_weight && *layer.backward_weight > layer.backward && !reader.failed()) {
     reader.Report(
         "backward_weight", "model.backward-weight",
@@ -155,14 +151,12 @@ ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
         "set 'backward' to the time of the complete backward pass: the gradients of inputs and of "
         "weights");
   }
-  layer.activation =
-      reader.ReadBytes("activation", Need::kOptional, Zero::kAllowed).value_or(Bytes());
-  if (auto communication = reader.ReadMapping("communication", Need::kOptional)) {
-    layer.forward_communication = ReadCommunication(*communication, "forward");
-    layer.backward_communication = ReadCommunication(*communication, "backward");
-    communication->Finish();
-  }
-  layer.output = reader.ReadBytes("output", Need::kOptional, Zero::kAllowed).value_or(Bytes());
+  reader.Optional("activation", layer.activation);
+  reader.Section("communication", Need::kOptional, [&](MappingReader& communication) {
+    layer.forward_communication = ReadCommunication(communication, "forward");
+    layer.backward_communication = ReadCommunication(communication, "backward");
+  });
+  reader.Optional("output", layer.output);
   reader.Finish();
   return layer;
 }
@@ -225,8 +219,7 @@ std::optional<model::Model> ReadLayerList(MappingReader& reader, std::string nam
     }
     for (const Node& layer : *layers) list.layers.push_back(ReadListedLayer(layer, diagnostics));
   }
-  list.optimizer_step =
-      reader.ReadTime("optimizer_step", Need::kOptional, Zero::kAllowed).value_or(Time());
+  reader.Optional("optimizer_step", list.optimizer_step);
   reader.ReadText("source", Need::kOptional);
   reader.Finish();
   if (reader.failed()) return std::nullopt;
@@ -236,12 +229,7 @@ std::optional<model::Model> ReadLayerList(MappingReader& reader, std::string nam
 }
 
 bool IsHuggingFace(const Node& node) {
-  const auto has = [&node](std::string_view key) {
-    const auto& entries = node.tree()->entries;
-    return std::any_of(entries.begin(), entries.end(),
-                       [key](const YamlNode::Entry& entry) { return entry.key == key; });
-  };
-  return has("model_type") && !has("kind");
+  return Child(*node.tree(), "model_type") != nullptr && Child(*node.tree(), "kind") == nullptr;
 }
 
 Result<LoadedModel> LoadDescribed(const formats::JsonObject& config, const Node& family,
@@ -301,11 +289,7 @@ Result<LoadedModel> LoadModel(const std::string& path) {
   return tl::make_unexpected(std::move(diagnostics));
 }
 
-bool NamesFamily(const Node& node) {
-  const auto& entries = node.tree()->entries;
-  return std::any_of(entries.begin(), entries.end(),
-                     [](const YamlNode::Entry& entry) { return entry.key == "config"; });
-}
+bool NamesFamily(const Node& node) { return Child(*node.tree(), "config") != nullptr; }
 
 std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
                                               Diagnostics& diagnostics) {
@@ -323,21 +307,17 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
   const auto config_path = file("config");
   const bool own = reader.Has("family");
   const auto family_path = own ? file("family") : std::nullopt;
-  ConfigParts parts{.further_tokens = reader.ReadBoolean("mtp", Need::kOptional).value_or(false)};
-  if (auto images = reader.ReadMapping("towers", Need::kOptional)) {
-    const auto patches = [&images](std::string_view key, Need need) {
-      return images->ReadInteger(key, need, {1, model::kMostPositions});
-    };
-    parts.patches = patches("patches", Need::kRequired);
-    parts.image = patches("image", Need::kOptional);
-    parts.frozen = images->ReadBoolean("frozen", Need::kOptional).value_or(false);
-    images->Finish();
-  }
-  if (auto encoder = reader.ReadMapping("encoder", Need::kOptional)) {
-    parts.encoder_tokens =
-        encoder->ReadInteger("tokens", Need::kRequired, {1, model::kMostPositions});
-    encoder->Finish();
-  }
+  constexpr IntegerRange kPositions = {1, model::kMostPositions};
+  ConfigParts parts;
+  reader.Optional("mtp", parts.further_tokens);
+  reader.Section("towers", Need::kOptional, [&](MappingReader& images) {
+    parts.patches = images.ReadInteger("patches", Need::kRequired, kPositions);
+    images.Optional("image", parts.image, kPositions);
+    images.Optional("frozen", parts.frozen);
+  });
+  reader.Section("encoder", Need::kOptional, [&](MappingReader& encoder) {
+    parts.encoder_tokens = encoder.ReadInteger("tokens", Need::kRequired, kPositions);
+  });
   reader.Finish();
   if (!config_path || reader.failed()) return std::nullopt;
   const auto text = ReadTextFile(*config_path, diagnostics);

@@ -97,21 +97,18 @@ class Overriding {
   }
 
   std::optional<YamlTree> WithEntry(std::shared_ptr<YamlNode> copy, std::size_t depth) {
-    auto& entries = copy->entries;
-    const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
-      return entry.key == segments_[depth];
-    });
+    const std::string& key = segments_[depth];
+    YamlNode::Entry* const found = copy->Find(key);
     const bool removes = depth + 1 == segments_.size() && value_->kind == NodeKind::kNull;
     if (removes) {
-      nothing_to_remove_ = found == entries.end();
-      if (!nothing_to_remove_) entries.erase(found);
+      nothing_to_remove_ = found == nullptr;
+      std::erase_if(copy->entries, [&](const auto& entry) { return entry.key == key; });
       return copy;
     }
-    std::optional<YamlTree> child =
-        Replaced(found == entries.end() ? nullptr : found->value, depth + 1);
+    std::optional<YamlTree> child = Replaced(found == nullptr ? nullptr : found->value, depth + 1);
     if (!child.has_value()) return std::nullopt;
-    if (found == entries.end()) {
-      entries.push_back({segments_[depth], position_, *std::move(child)});
+    if (found == nullptr) {
+      copy->entries.push_back({key, position_, *std::move(child)});
     } else {
       found->value = *std::move(child);
     }

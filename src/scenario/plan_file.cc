@@ -1,6 +1,5 @@
 #include "src/scenario/plan_file.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -57,11 +56,7 @@ constexpr KindOfFile kKinds[] = {
 }  // namespace
 
 std::optional<Diagnostic> OtherFile(const Node& document) {
-  const auto has = [&document](std::string_view key) {
-    const auto& entries = document.tree()->entries;
-    return std::any_of(entries.begin(), entries.end(),
-                       [key](const YamlNode::Entry& entry) { return entry.key == key; });
-  };
+  const auto has = [&](std::string_view key) { return Child(*document.tree(), key) != nullptr; };
   const auto told = [&](const KindOfFile& kind) {
     return Diagnostic{"file.not-a-scenario", document.location(),
                       fmt::format("this file is {}, not a scenario: the file has the key {}",
@@ -102,16 +97,10 @@ namespace {
 constexpr const char* kVersionKey = "stepcast_plan";
 constexpr const char* kScenarioKey = "scenario";
 
-bool IsPlan(const Node& document) {
-  const auto& entries = document.tree()->entries;
-  return std::any_of(entries.begin(), entries.end(),
-                     [](const YamlNode::Entry& entry) { return entry.key == kVersionKey; });
-}
-
 }  // namespace
 
 std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostics) {
-  if (!IsPlan(document)) {
+  if (Child(*document.tree(), kVersionKey) == nullptr) {
     std::optional<Diagnostic> other = OtherFile(document);
     if (!other) return document;
     diagnostics.push_back(*std::move(other));

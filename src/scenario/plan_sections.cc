@@ -140,14 +140,11 @@ void ReadGradientClipping(MappingReader& reader, std::string_view key, plan::Req
 
 void ReadDataLoading(MappingReader& reader, plan::Request& request) {
   plan::DataLoading loading;
-  loading.time = reader.ReadTime("time", Need::kRequired, Zero::kAllowed).value_or(Time());
-  loading.workers =
-      reader.ReadInteger("workers", Need::kOptional, {0, 4096}).value_or(loading.workers);
-  loading.prefetch =
-      reader.ReadInteger("prefetch", Need::kOptional, {1, 4096}).value_or(loading.prefetch);
-  loading.pin_memory =
-      reader.ReadBoolean("pin_memory", Need::kOptional).value_or(loading.pin_memory);
-  loading.bytes = reader.ReadBytes("bytes", Need::kOptional, Zero::kAllowed);
+  reader.Required("time", loading.time);
+  reader.Optional("workers", loading.workers, {0, 4096});
+  reader.Optional("prefetch", loading.prefetch, {1, 4096});
+  reader.Optional("pin_memory", loading.pin_memory);
+  reader.Optional("bytes", loading.bytes);
   if (loading.workers == 0 && reader.Has("prefetch") && !reader.failed()) {
     // As in torch.utils.data.DataLoader, with any number.
     reader.Report(
@@ -161,22 +158,20 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
 }
 
 void ReadCheckpointSaving(MappingReader& reader, plan::Request& request) {
-  const auto every = reader.ReadInteger("every", Need::kRequired, {1, 1'000'000'000});
-  const auto mode = reader.ReadNamed("mode", Need::kOptional,
-                                     {plan::CheckpointMode::kSync, plan::CheckpointMode::kAsync});
-  const auto bandwidth = reader.ReadBandwidth("bandwidth", Need::kRequired);
+  plan::CheckpointSaving saving;
+  reader.Required("every", saving.every, {1, 1'000'000'000});
+  reader.Optional("mode", saving.mode, {plan::CheckpointMode::kSync, plan::CheckpointMode::kAsync});
+  reader.Required("bandwidth", saving.bandwidth);
   reader.Finish();
-  if (!every || !bandwidth || reader.failed()) return;
-  request.checkpoint_saving = {
-      .every = *every, .mode = mode.value_or(plan::CheckpointMode::kSync), .bandwidth = *bandwidth};
+  if (!reader.failed()) request.checkpoint_saving = saving;
 }
 
 void ReadLora(MappingReader& reader, plan::Request& request) {
   model::Lora lora;
   const auto rank = reader.ReadInteger("rank", Need::kRequired, {1, model::kMostRank});
   const auto targets = reader.ReadWords("targets", Need::kRequired);
-  lora.dropout = reader.ReadDecimal("dropout", Need::kOptional, {0, 0.99}).value_or(0);
-  lora.all_to_all = reader.ReadBoolean("all_to_all", Need::kOptional).value_or(false);
+  reader.Optional("dropout", lora.dropout, {0, 0.99});
+  reader.Optional("all_to_all", lora.all_to_all);
   std::vector<std::string> names;
   for (const auto& known : model::kAdaptedLayerNames) names.emplace_back(known.name);
   for (const std::string& word : targets.value_or(std::vector<std::string>())) {
@@ -246,25 +241,23 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
 }
 
 void ReadLengths(MappingReader& reader, plan::Request& request) {
-  const auto batching = reader.ReadNamed(
-      "batching", Need::kRequired,
-      {plan::Batching::kPacked, plan::Batching::kPadded, plan::Batching::kByLength});
-  model::SampleLengths histogram;
+  plan::Lengths lengths;
+  reader.Required("batching", lengths.batching,
+                  {plan::Batching::kPacked, plan::Batching::kPadded, plan::Batching::kByLength});
+  const bool known = !reader.failed();
   if (const auto rows = reader.ReadSequence("histogram", Need::kRequired)) {
-    histogram = ReadHistogram(*rows, reader);
+    lengths.histogram = ReadHistogram(*rows, reader);
   }
   reader.Finish();
-  if (batching && !histogram.empty()) {
-    request.lengths = {.batching = *batching, .histogram = std::move(histogram)};
-  }
+  if (known && !lengths.histogram.empty()) request.lengths = std::move(lengths);
 }
 
 void ReadDispatch(MappingReader& reader, plan::Request& request) {
-  const auto module = reader.ReadTime("module", Need::kRequired, Zero::kAllowed);
-  const auto autograd = reader.ReadTime("autograd", Need::kRequired, Zero::kAllowed);
+  Dispatch dispatch;
+  reader.Required("module", dispatch.module);
+  reader.Required("autograd", dispatch.autograd);
+  request.dispatch = reader.failed() ? std::nullopt : std::optional(dispatch);
   reader.Finish();
-  request.dispatch.reset();
-  if (module && autograd) request.dispatch = {.module = *module, .autograd = *autograd};
 }
 
 // Settings of `training` with a special notation.
@@ -296,9 +289,9 @@ constexpr SectionKey kTrainingKeys[] = {
      }},
     {"frozen_dtype",
      [](MappingReader& reader, std::string_view key, plan::Request& request) {
-       request.frozen_dtype =
-           reader.ReadNamed(key, Need::kOptional,
-                            {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8});
+       request.frozen_dtype = reader.ReadWord<DataType>(
+           key, Need::kOptional,
+           {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8});
      }},
     {"dispatch", ReadBelow<ReadDispatch>},
 };
@@ -425,8 +418,8 @@ void ReadDeepSpeedKey(const auto& setting, MappingReader& reader,
   if constexpr (std::is_same_v<Given, bool>) {
     given = reader.ReadBoolean(setting.key, Need::kOptional);
   } else if constexpr (std::is_same_v<Given, plan::OffloadDevice>) {
-    given =
-        reader.ReadNamed(setting.key, Need::kOptional, {Given::kNone, Given::kCpu, Given::kNvme});
+    given = reader.ReadWord<Given>(setting.key, Need::kOptional,
+                                   {Given::kNone, Given::kCpu, Given::kNvme});
   } else {
     given = ReadElements(setting.key, reader);
   }
@@ -449,13 +442,11 @@ void ReadDeepSpeed(MappingReader& reader, plan::Request& request) {
 // The settings of PyTorch's PowerSGD hook, with its names.
 void ReadPowerSgd(MappingReader& reader, plan::Request& request) {
   plan::PowerSgdRequest& powersgd = request.powersgd.emplace();
-  powersgd.rank = reader.ReadInteger("matrix_approximation_rank", Need::kOptional, {1, 65'536});
-  powersgd.start_iteration =
-      reader.ReadInteger("start_powerSGD_iter", Need::kOptional, {0, 1'000'000'000});
-  powersgd.min_compression_rate =
-      reader.ReadDecimal("min_compression_rate", Need::kOptional, {0, 1e9});
-  powersgd.error_feedback = reader.ReadBoolean("use_error_feedback", Need::kOptional);
-  powersgd.warm_start = reader.ReadBoolean("warm_start", Need::kOptional);
+  reader.Optional("matrix_approximation_rank", powersgd.rank, {1, 65'536});
+  reader.Optional("start_powerSGD_iter", powersgd.start_iteration, {0, 1'000'000'000});
+  reader.Optional("min_compression_rate", powersgd.min_compression_rate, {0, 1e9});
+  reader.Optional("use_error_feedback", powersgd.error_feedback);
+  reader.Optional("warm_start", powersgd.warm_start);
   reader.Finish();
 }
 
@@ -552,7 +543,6 @@ ReadKey ReaderOfSetting(const auto& settings, std::string_view key,
 
 void ReadSection(std::span<const SectionKey> keys, MappingReader& reader, plan::Request& request) {
   for (const SectionKey& key : keys) key.read(reader, key.name, request);
-  reader.Finish();
 }
 
 }  // namespace
@@ -562,23 +552,19 @@ void ReadSoftware(MappingReader& reader, plan::Request& request) {
 }
 void ReadTraining(MappingReader& reader, plan::Request& request) {
   ReadSettings(plan::TrainingSettings(), kTrainingKeys, reader, request);
-  reader.Finish();
 }
 void ReadParallelism(MappingReader& reader, plan::Request& request) {
   ReadSettings(plan::ParallelismSettings(), kParallelismKeys, reader, request);
   RefuseWithdrawn("vocabulary", reader);
-  reader.Finish();
 }
 void ReadExperts(MappingReader& reader, plan::Request& request) {
   ReadSettings(plan::MixtureSettings(), kExpertKeys, reader, request);
-  reader.Finish();
 }
 void ReadDataParallel(MappingReader& reader, plan::Request& request) {
   for (const char* key : {"zero_stage", "framework"}) {
     FindKey(kDataParallelKeys, key)->read(reader, key, request);
   }
   ReadSettings(plan::DataParallelSettings(), kDataParallelKeys, reader, request);
-  reader.Finish();
 }
 
 ReadKey ReaderOf(std::string_view section, std::string_view key) {

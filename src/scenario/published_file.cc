@@ -19,14 +19,6 @@ struct Part {
 };
 using Parts = std::map<std::string, Part>;
 
-YamlTree UnderKey(std::string key, const YamlTree& value) {
-  auto mapping = std::make_shared<YamlNode>();
-  mapping->kind = NodeKind::kMapping;
-  mapping->position = value->position;
-  mapping->entries.push_back({std::move(key), value->position, value});
-  return mapping;
-}
-
 // The value of a key that must be a mapping, as a tree; null if absent.
 YamlTree ReadTree(MappingReader& reader, std::string_view key, Need need,
                   Diagnostics& diagnostics) {
@@ -38,21 +30,6 @@ YamlTree ReadTree(MappingReader& reader, std::string_view key, Need need,
        fmt::format("{} needs a mapping, not {}", Quoted(node->path()), node->Described()),
        "write keys of a scenario and their values"});
   return nullptr;
-}
-
-std::string TextOf(MappingReader& reader, std::string_view key, Need need = Need::kOptional) {
-  return reader.ReadText(key, need).value_or("");
-}
-
-std::vector<std::string> ReadTexts(MappingReader& reader, std::string_view key,
-                                   Diagnostics& diagnostics) {
-  std::vector<std::string> texts;
-  if (const auto items = reader.ReadSequence(key, Need::kOptional)) {
-    for (const Node& item : *items) {
-      if (auto text = ReadText(item, diagnostics)) texts.push_back(*std::move(text));
-    }
-  }
-  return texts;
 }
 
 Parts ReadParts(MappingReader& reader, Diagnostics& diagnostics) {
@@ -69,8 +46,8 @@ Parts ReadParts(MappingReader& reader, Diagnostics& diagnostics) {
     MappingReader fields(value, diagnostics);
     Part part;
     part.scenario = ReadTree(fields, "scenario", Need::kOptional, diagnostics);
-    part.stand_in = TextOf(fields, "stand_in");
-    part.not_simulated = TextOf(fields, "not_simulated");
+    fields.Optional("stand_in", part.stand_in);
+    fields.Optional("not_simulated", part.not_simulated);
     fields.Finish();
     parts.emplace(name, std::move(part));
   }
@@ -117,27 +94,23 @@ PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& pa
   row.location = node.location();
   row.scenario = shared;
   MappingReader reader(node, diagnostics);
-  row.name = TextOf(reader, "name", Need::kRequired);
-  row.split = reader.ReadNamed("split", Need::kRequired, {Split::kFit, Split::kCheck})
-                  .value_or(Split::kCheck);
-  row.quality = reader.ReadNamed("quality", Need::kRequired, {Quality::kA, Quality::kB})
-                    .value_or(Quality::kB);
-  row.step_time = reader.ReadTime("step_time", Need::kOptional, Zero::kRefused);
+  reader.Required("name", row.name);
+  reader.Required("split", row.split, {Split::kFit, Split::kCheck});
+  reader.Required("quality", row.quality, {Quality::kA, Quality::kB});
+  reader.Optional("step_time", row.step_time, Zero::kRefused);
   ReadMemory(reader, row);
-  row.mfu = reader.ReadDecimal("mfu", Need::kOptional, {0, 1});
+  reader.Optional("mfu", row.mfu, {0, 1});
   if (!reader.failed() && !row.step_time && row.memory.empty() && !row.mfu) {
     reader.Report("name", "published.nothing-measured",
                   fmt::format("the case {} has no step time and no memory peak", Quoted(row.name)),
                   "add at least one of step_time, allocated, reserved, driver and mfu");
   }
   UseParts(reader, parts, row, diagnostics);
-  if (auto reason = TextOf(reader, "not_simulated"); !reason.empty()) {
-    row.not_simulated = std::move(reason);
-  }
+  reader.Optional("not_simulated", row.not_simulated);
   for (const CaseKey& key : kCaseKeys) {
     if (const auto value = reader.ReadNode(key.key, Need::kOptional, "an integer")) {
-      const YamlTree inner = UnderKey(std::string(key.name), value->tree());
-      row.scenario = Merged(row.scenario, UnderKey(std::string(key.section), inner));
+      const std::string setting = fmt::format("{}.{}", key.section, key.name);
+      row.scenario = Merged(row.scenario, UnderKey(setting, value->tree()));
     }
   }
   if (const YamlTree own = ReadTree(reader, "scenario", Need::kOptional, diagnostics)) {
@@ -147,14 +120,11 @@ PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& pa
   return row;
 }
 
-Aims ReadAims(MappingReader& reader) {
+Aims ReadAims(MappingReader& fields) {
   Aims aims;
-  if (auto fields = reader.ReadMapping("aims", Need::kOptional)) {
-    constexpr DecimalRange kError = {0, 1};
-    aims.step_time = fields->ReadDecimal("step_time", Need::kOptional, kError);
-    aims.memory = fields->ReadDecimal("memory", Need::kOptional, kError);
-    fields->Finish();
-  }
+  constexpr DecimalRange kError = {0, 1};
+  fields.Optional("step_time", aims.step_time, kError);
+  fields.Optional("memory", aims.memory, kError);
   return aims;
 }
 
@@ -163,22 +133,19 @@ Aims ReadAims(MappingReader& reader) {
 std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
   PublishedSource source;
-  source.name = TextOf(reader, "name", Need::kRequired);
-  source.source = TextOf(reader, "source", Need::kRequired);
-  source.machine = TextOf(reader, "machine", Need::kRequired);
-  source.rule = TextOf(reader, "rule", Need::kRequired);
-  source.notes = ReadTexts(reader, "notes", diagnostics);
-  source.never_fitted = reader.ReadBoolean("never_fitted", Need::kOptional).value_or(false);
-  source.predicted =
-      reader.ReadWord<bool>("times", Need::kOptional, {{"measured", false}, {"predicted", true}})
-          .value_or(false);
-  const MemoryOf memory_of = reader
-                                 .ReadWord<MemoryOf>("memory_of", Need::kOptional,
-                                                     {{"fullest_rank", MemoryOf::kFullestRank},
-                                                      {"first_stage", MemoryOf::kFirstStage},
-                                                      {"last_stage", MemoryOf::kLastStage}})
-                                 .value_or(MemoryOf::kFullestRank);
-  source.aims = ReadAims(reader);
+  reader.Required("name", source.name);
+  reader.Required("source", source.source);
+  reader.Required("machine", source.machine);
+  reader.Required("rule", source.rule);
+  reader.List("notes", Need::kOptional, source.notes, ReadText);
+  reader.Optional("never_fitted", source.never_fitted);
+  reader.Optional("times", source.predicted, {{"measured", false}, {"predicted", true}});
+  MemoryOf memory_of = MemoryOf::kFullestRank;
+  reader.Optional("memory_of", memory_of,
+                  {{"fullest_rank", MemoryOf::kFullestRank},
+                   {"first_stage", MemoryOf::kFirstStage},
+                   {"last_stage", MemoryOf::kLastStage}});
+  reader.Section("aims", Need::kOptional, source.aims, ReadAims);
   const YamlTree shared = ReadTree(reader, "scenario", Need::kRequired, diagnostics);
   const Parts parts = ReadParts(reader, diagnostics);
   const auto cases = reader.ReadSequence("cases", Need::kRequired);

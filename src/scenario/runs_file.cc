@@ -148,19 +148,7 @@ class Reader {
   void Set(const CsvCell& cell, const std::string& column, PublishedCase& run) {
     const std::optional<Node> value = ValueOf(cell, column);
     if (!value) return;
-    const std::string key = SettingOf(column);
-    YamlTree tree = value->tree();
-    for (std::size_t end = key.size(); end != std::string::npos;) {
-      const std::size_t dot = end == 0 ? std::string::npos : key.rfind('.', end - 1);
-      const std::size_t begin = dot == std::string::npos ? 0 : dot + 1;
-      auto mapping = std::make_shared<YamlNode>();
-      mapping->kind = NodeKind::kMapping;
-      mapping->position = tree->position;
-      mapping->entries.push_back({key.substr(begin, end - begin), tree->position, tree});
-      tree = std::move(mapping);
-      end = dot;
-    }
-    run.scenario = Merged(run.scenario, tree);
+    run.scenario = Merged(run.scenario, UnderKey(SettingOf(column), value->tree()));
   }
 
   void ReadMeasurements(const std::vector<CsvCell>& row, PublishedCase& run) {

@@ -201,35 +201,33 @@ std::optional<Node> ReadSource(MappingReader& reader, std::string_view key, Need
   return std::nullopt;
 }
 
-void ReadSlowLink(const Node& node, ScenarioFile& file, Diagnostics& diagnostics) {
+std::optional<SlowLink> ReadSlowLink(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
-  auto from = reader.ReadText("from", Need::kRequired);
-  auto to = reader.ReadText("to", Need::kRequired);
-  const auto bandwidth = reader.ReadBandwidth("bandwidth", Need::kOptional);
+  SlowLink slow{.from = {}, .to = {}, .bandwidth = {}, .location = node.location()};
+  reader.Required("from", slow.from);
+  reader.Required("to", slow.to);
+  reader.Optional("bandwidth", slow.bandwidth);
   reader.Finish();
-  if (reader.failed() || !from || !to) return;
-  file.slow_links.push_back({*std::move(from), *std::move(to), bandwidth, node.location()});
+  return reader.failed() ? std::nullopt : std::optional(std::move(slow));
 }
 
-void ReadSlowDevice(const Node& node, ScenarioFile& file, Diagnostics& diagnostics) {
+std::optional<SlowDevice> ReadSlowDevice(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
-  auto device = reader.ReadText("device", Need::kRequired);
-  const auto speed = reader.ReadDecimal("speed", Need::kRequired, {.least = 0.01, .most = 1});
+  SlowDevice slow{.device = {}, .location = node.location()};
+  reader.Required("device", slow.device);
+  reader.Required("speed", slow.speed, {.least = 0.01, .most = 1});
   reader.Finish();
-  if (reader.failed() || !device || !speed) return;
-  file.slow_devices.push_back(
-      {.device = *std::move(device), .speed = *speed, .location = node.location()});
+  return reader.failed() ? std::nullopt : std::optional(std::move(slow));
 }
 
-void ReadOtherNodes(const Node& node, ScenarioFile& file, Diagnostics& diagnostics) {
+std::optional<OtherNodes> ReadOtherNodes(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
   auto topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
   auto calibration = ReadSource(reader, "calibration", Need::kOptional, diagnostics);
   const auto nodes = reader.ReadInteger("nodes", Need::kRequired, kNodeRange);
   reader.Finish();
-  if (reader.failed() || !topology || !nodes) return;
-  file.other_nodes.push_back(
-      {*std::move(topology), std::move(calibration), *nodes, node.location()});
+  if (reader.failed() || !topology || !nodes) return std::nullopt;
+  return OtherNodes{*std::move(topology), std::move(calibration), *nodes, node.location()};
 }
 
 // `devices`: a number of GPUs, or `plan`.
@@ -293,25 +291,18 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
   } else if (!reader.Has("topology")) {
     ReadSource(reader, "topology", Need::kRequired, diagnostics);
   }
-  file.algorithm = reader.ReadNamed(
-      "collective_algorithm", Need::kOptional,
+  reader.Optional(
+      "collective_algorithm", file.algorithm,
       {CollectiveAlgorithm::kAuto, CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree});
-  file.network = reader.ReadWord<Fidelity>("network", Need::kOptional,
-                                           {{"analytic", Fidelity::kAnalytic},
-                                            {"flow", Fidelity::kFlow},
-                                            {"message", Fidelity::kMessage}});
+  reader.Optional("network", file.network,
+                  {{"analytic", Fidelity::kAnalytic},
+                   {"flow", Fidelity::kFlow},
+                   {"message", Fidelity::kMessage}});
   file.routing.choice = ReadRouting(reader, "routing");
-  file.routing.seed = reader.ReadInteger("routing_seed", Need::kOptional, {0, kMostSeed});
-  if (const auto links = reader.ReadSequence("slow_links", Need::kOptional)) {
-    for (const Node& node : *links) ReadSlowLink(node, file, diagnostics);
-  }
-  if (const auto devices = reader.ReadSequence("slow_devices", Need::kOptional)) {
-    for (const Node& node : *devices) ReadSlowDevice(node, file, diagnostics);
-  }
-  if (const auto kinds = reader.ReadSequence("other_nodes", Need::kOptional)) {
-    for (const Node& node : *kinds) ReadOtherNodes(node, file, diagnostics);
-  }
-  reader.Finish();
+  reader.Optional("routing_seed", file.routing.seed, {0, kMostSeed});
+  reader.List("slow_links", Need::kOptional, file.slow_links, ReadSlowLink);
+  reader.List("slow_devices", Need::kOptional, file.slow_devices, ReadSlowDevice);
+  reader.List("other_nodes", Need::kOptional, file.other_nodes, ReadOtherNodes);
 }
 
 // NCCL's environment variables, as keys of the scenario.
@@ -323,18 +314,17 @@ void ReadCommunication(MappingReader& reader, ScenarioFile& file, Diagnostics& d
       diagnostics.insert(diagnostics.end(), parsed.error().begin(), parsed.error().end());
     }
   };
-  file.nccl_algo = reader.ReadText("nccl_algo", Need::kOptional);
+  reader.Optional("nccl_algo", file.nccl_algo);
   if (file.nccl_algo) {
     take(nccl::ParseAlgorithms(*file.nccl_algo, reader.LocationOf("nccl_algo")),
          file.nccl_overrides.algorithms);
   }
-  file.nccl_proto = reader.ReadText("nccl_proto", Need::kOptional);
+  reader.Optional("nccl_proto", file.nccl_proto);
   if (file.nccl_proto) {
     take(nccl::ParseProtocols(*file.nccl_proto, reader.LocationOf("nccl_proto")),
          file.nccl_overrides.protocols);
   }
-  file.nccl_collnet = reader.ReadBoolean("nccl_collnet", Need::kOptional);
-  reader.Finish();
+  reader.Optional("nccl_collnet", file.nccl_collnet);
 }
 
 }  // namespace
@@ -344,32 +334,24 @@ ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics) {
   const std::size_t first = diagnostics.size();
   MappingReader reader(root, diagnostics);
   ReadFormatVersion(reader, diagnostics);
-  file.name = reader.ReadText("name", Need::kOptional);
+  const auto section = [&](std::string_view key, Need need,
+                           void (*read)(MappingReader & reader, plan::Request & request)) {
+    reader.Section(key, need, [&](MappingReader& fields) { read(fields, file.request); });
+  };
+  reader.Optional("name", file.name);
   file.model = ReadSource(reader, "model", Need::kRequired, diagnostics);
-  if (auto cluster = reader.ReadMapping("cluster", Need::kRequired)) {
-    ReadCluster(*cluster, file, diagnostics);
-  }
+  reader.Section("cluster", Need::kRequired,
+                 [&](MappingReader& cluster) { ReadCluster(cluster, file, diagnostics); });
   file.calibration = ReadSource(reader, "calibration", Need::kOptional, diagnostics);
-  file.calibration_of_another_gpu =
-      reader.ReadBoolean("calibration_of_another_gpu", Need::kOptional);
-  if (auto software = reader.ReadMapping("software", Need::kOptional)) {
-    ReadSoftware(*software, file.request);
-  }
-  if (auto communication = reader.ReadMapping("communication", Need::kOptional)) {
-    ReadCommunication(*communication, file, diagnostics);
-  }
-  if (auto training = reader.ReadMapping("training", Need::kRequired)) {
-    ReadTraining(*training, file.request);
-  }
-  if (auto parallelism = reader.ReadMapping("parallelism", Need::kOptional)) {
-    ReadParallelism(*parallelism, file.request);
-  }
-  if (auto experts = reader.ReadMapping("experts", Need::kOptional)) {
-    ReadExperts(*experts, file.request);
-  }
-  if (auto data_parallel = reader.ReadMapping("data_parallel", Need::kRequired)) {
-    ReadDataParallel(*data_parallel, file.request);
-  }
+  reader.Optional("calibration_of_another_gpu", file.calibration_of_another_gpu);
+  section("software", Need::kOptional, ReadSoftware);
+  reader.Section("communication", Need::kOptional, [&](MappingReader& communication) {
+    ReadCommunication(communication, file, diagnostics);
+  });
+  section("training", Need::kRequired, ReadTraining);
+  section("parallelism", Need::kOptional, ReadParallelism);
+  section("experts", Need::kOptional, ReadExperts);
+  section("data_parallel", Need::kRequired, ReadDataParallel);
   reader.Finish();
   SuggestKeysMeant(root, first, diagnostics);
   return file;

@@ -35,14 +35,11 @@ void ReadSources(MappingReader& reader, Diagnostics& diagnostics) {
   }
 }
 
-std::optional<LinkSpec> ReadLink(MappingReader& reader, std::string_view key, Need need) {
-  auto link = reader.ReadMapping(key, need);
-  if (!link) return std::nullopt;
-  const auto latency = link->ReadTime("latency", Need::kRequired, Zero::kAllowed);
-  const auto bandwidth = link->ReadBandwidth("bandwidth", Need::kRequired);
-  link->Finish();
-  if (!latency || !bandwidth) return std::nullopt;
-  return LinkSpec{*latency, *bandwidth};
+LinkSpec ReadLink(MappingReader& reader) {
+  LinkSpec link;
+  reader.Required("latency", link.latency);
+  reader.Required("bandwidth", link.bandwidth);
+  return link;
 }
 
 std::optional<topology::DeviceSet> ReadDevices(
@@ -62,11 +59,11 @@ std::optional<LinkRule> ReadLinkRule(const Node& node, bool devices_are_right,
                                      const std::array<int, topology::kNodeDeviceKinds>& devices,
                                      Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
-  const auto kind = reader.ReadWord<topology::LinkKind>(
-      "kind", Need::kRequired,
-      {{"nvlink", topology::LinkKind::kNvLink},
-       {"pcie", topology::LinkKind::kPcie},
-       {"cpu-interconnect", topology::LinkKind::kCpuInterconnect}});
+  LinkRule rule;
+  reader.Required("kind", rule.kind,
+                  {{"nvlink", topology::LinkKind::kNvLink},
+                   {"pcie", topology::LinkKind::kPcie},
+                   {"cpu-interconnect", topology::LinkKind::kCpuInterconnect}});
   std::optional<topology::DeviceSet> from;
   std::optional<topology::DeviceSet> to;
   if (devices_are_right) {
@@ -76,47 +73,33 @@ std::optional<LinkRule> ReadLinkRule(const Node& node, bool devices_are_right,
     reader.ReadText("from", Need::kRequired);
     reader.ReadText("to", Need::kRequired);
   }
-  const auto join = reader.ReadNamed("join", Need::kOptional,
-                                     {topology::Join::kInOrder, topology::Join::kAllToAll});
-  const auto count =
-      reader.ReadInteger("count", Need::kOptional, {1, topology::kMostParallelLinks});
-  const auto latency = reader.ReadTime("latency", Need::kRequired, Zero::kAllowed);
-  const auto bandwidth = reader.ReadBandwidth("bandwidth", Need::kRequired);
+  reader.Optional("join", rule.join, {topology::Join::kInOrder, topology::Join::kAllToAll});
+  reader.Optional("count", rule.count, {1, topology::kMostParallelLinks});
+  rule.link = ReadLink(reader);
   reader.Finish();
   if (reader.failed() || !from || !to) return std::nullopt;
-  return LinkRule{*kind,
-                  *std::move(from),
-                  *std::move(to),
-                  join.value_or(topology::Join::kInOrder),
-                  static_cast<int>(count.value_or(1)),
-                  {*latency, *bandwidth}};
+  rule.from = *std::move(from);
+  rule.to = *std::move(to);
+  return rule;
 }
 
 // Range of host speeds relative to the reference.
 constexpr DecimalRange kHostSpeeds = {0.1, 10};
 
 void ReadHost(MappingReader& reader, NodeType& node_type) {
-  node_type.host_speed = reader.ReadDecimal("speed", Need::kOptional, kHostSpeeds).value_or(1);
+  reader.Optional("speed", node_type.host_speed, kHostSpeeds);
   if (reader.Has("speed") && !reader.Has("memory") && !reader.Has("memory_bandwidth") &&
       !reader.Has("nvme")) {
-    reader.Finish();
     return;
   }
   topology::Host host;
-  const auto memory = reader.ReadBytes("memory", Need::kRequired, Zero::kRefused);
-  const auto bandwidth = reader.ReadBandwidth("memory_bandwidth", Need::kRequired);
-  if (auto nvme = reader.ReadMapping("nvme", Need::kOptional)) {
-    const auto capacity = nvme->ReadBytes("capacity", Need::kRequired, Zero::kRefused);
-    const auto read = nvme->ReadBandwidth("read", Need::kRequired);
-    const auto write = nvme->ReadBandwidth("write", Need::kRequired);
-    nvme->Finish();
-    host.nvme = capacity.value_or(Bytes());
-    host.nvme_read = read.value_or(Bandwidth());
-    host.nvme_write = write.value_or(Bandwidth());
-  }
-  reader.Finish();
-  host.memory = memory.value_or(Bytes());
-  host.memory_bandwidth = bandwidth.value_or(Bandwidth());
+  reader.Required("memory", host.memory, Zero::kRefused);
+  reader.Required("memory_bandwidth", host.memory_bandwidth);
+  reader.Section("nvme", Need::kOptional, [&](MappingReader& nvme) {
+    nvme.Required("capacity", host.nvme, Zero::kRefused);
+    nvme.Required("read", host.nvme_read);
+    nvme.Required("write", host.nvme_write);
+  });
   node_type.host = host;
 }
 
@@ -179,11 +162,9 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
     LimitPower(reader, *watts, *gpu);
   }
   using enum topology::Processor;
-  if (const auto processor = reader.ReadNamed("processor", Need::kOptional,
-                                              {kIntelBroadwell, kIntelSkylake, kIntelSapphireRapids,
-                                               kIntelEmeraldRapids, kAmd, kArm, kPower9})) {
-    node_type.processor = *processor;
-  }
+  reader.Optional("processor", node_type.processor,
+                  {kIntelBroadwell, kIntelSkylake, kIntelSapphireRapids, kIntelEmeraldRapids, kAmd,
+                   kArm, kPower9});
   bool devices_are_right = false;
   if (auto devices = reader.ReadMapping("devices", Need::kRequired)) {
     for (int i = 0; i < topology::kNodeDeviceKinds; ++i) {
@@ -210,7 +191,7 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
       }
     }
   }
-  if (auto host = reader.ReadMapping("host", Need::kOptional)) ReadHost(*host, node_type);
+  reader.Section("host", Need::kOptional, [&](MappingReader& host) { ReadHost(host, node_type); });
   reader.Finish();
   if (diagnostics.size() > before || !gpu) return std::nullopt;
   node_type.gpu = gpu->name;
@@ -222,69 +203,55 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
 
 std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key) {
   using enum topology::RouteChoice;
-  return reader.ReadNamed(key, Need::kOptional, {kAdaptive, kStatic, kEcmp});
+  return reader.ReadWord<topology::RouteChoice>(key, Need::kOptional, {kAdaptive, kStatic, kEcmp});
 }
 
 namespace {
 
 void ReadSockets(MappingReader& reader, Fabric& fabric) {
-  auto section = reader.ReadMapping("sockets", Need::kOptional);
-  if (!section) return;
-  if (fabric.transport != Transport::kSockets) {
-    reader.Report("sockets", "topology.no-sockets",
-                  fmt::format("this fabric does not use sockets, because its transport is '{}'",
-                              Name(fabric.transport)),
-                  "write transport: sockets, or remove sockets");
-  }
-  const topology::Sockets defaults;
-  fabric.sockets.flow = section->ReadBandwidth("flow", Need::kOptional).value_or(defaults.flow);
-  fabric.sockets.per_channel = static_cast<int>(
-      section->ReadInteger("per_channel", Need::kOptional, {1, 64}).value_or(defaults.per_channel));
-  section->Finish();
+  reader.Section("sockets", Need::kOptional, [&](MappingReader& section) {
+    if (fabric.transport != Transport::kSockets) {
+      reader.Report("sockets", "topology.no-sockets",
+                    fmt::format("this fabric does not use sockets, because its transport is '{}'",
+                                Name(fabric.transport)),
+                    "write transport: sockets, or remove sockets");
+    }
+    section.Optional("flow", fabric.sockets.flow);
+    section.Optional("per_channel", fabric.sockets.per_channel, {1, 64});
+  });
 }
 
 std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_type) {
   Fabric fabric;
-  const auto kind =
-      reader.ReadNamed("kind", Need::kRequired,
-                       {FabricKind::kOneSwitch, FabricKind::kRailOptimised, FabricKind::kFatTree});
+  const auto kind = reader.ReadWord<FabricKind>(
+      "kind", Need::kRequired,
+      {FabricKind::kOneSwitch, FabricKind::kRailOptimised, FabricKind::kFatTree});
   // Without its kind, the keys of a fabric are unknown.
   if (!kind) return std::nullopt;
   fabric.kind = *kind;
-  if (const auto link = ReadLink(reader, "link", Need::kRequired)) fabric.link = *link;
-  fabric.transport = ReadTransport(reader, Need::kOptional).value_or(fabric.transport);
+  reader.Section("link", Need::kRequired, fabric.link, ReadLink);
+  ReadTransport(reader, Need::kOptional, fabric.transport);
   ReadSockets(reader, fabric);
-  fabric.sharp = reader.ReadBoolean("sharp", Need::kOptional).value_or(false);
+  reader.Optional("sharp", fabric.sharp);
   const int nics = node_type.Count(topology::DeviceKind::kNic);
   if (*kind != FabricKind::kOneSwitch) {
     fabric.routing.choice =
         ReadRouting(reader, "routing").value_or(topology::RouteChoice::kAdaptive);
-    fabric.connections = static_cast<int>(
-        reader.ReadInteger("connections", Need::kOptional, {1, topology::kMostConnections})
-            .value_or(fabric.connections));
+    reader.Optional("connections", fabric.connections, {1, topology::kMostConnections});
   }
   if (*kind == FabricKind::kRailOptimised) {
-    const auto nodes =
-        reader.ReadInteger("nodes_per_unit", Need::kRequired, {1, topology::kMostDevices});
-    const auto rails =
-        reader.ReadInteger("rails", Need::kOptional, {1, topology::kMostNodeDevices});
-    const auto spines = reader.ReadInteger("spines", Need::kRequired, {1, topology::kMostSpines});
-    if (const auto uplink = ReadLink(reader, "uplink", Need::kRequired)) fabric.uplink = *uplink;
-    fabric.nodes_per_unit = static_cast<int>(nodes.value_or(1));
-    fabric.rails = static_cast<int>(rails.value_or(std::max(nics, 1)));
-    fabric.spines = static_cast<int>(spines.value_or(1));
+    fabric.rails = std::max(nics, 1);
+    reader.Required("nodes_per_unit", fabric.nodes_per_unit, {1, topology::kMostDevices});
+    reader.Optional("rails", fabric.rails, {1, topology::kMostNodeDevices});
+    reader.Required("spines", fabric.spines, {1, topology::kMostSpines});
+    reader.Section("uplink", Need::kRequired, fabric.uplink, ReadLink);
   } else if (*kind == FabricKind::kFatTree) {
-    const auto nodes =
-        reader.ReadInteger("nodes_per_leaf", Need::kRequired, {1, topology::kMostDevices});
-    const auto spines = reader.ReadInteger("spines", Need::kRequired, {1, topology::kMostSpines});
-    if (auto uplink = reader.ReadMapping("uplink", Need::kRequired)) {
-      const auto latency = uplink->ReadTime("latency", Need::kRequired, Zero::kAllowed);
-      uplink->Finish();
-      fabric.uplink.latency = latency.value_or(Time());
-    }
+    reader.Required("nodes_per_leaf", fabric.nodes_per_unit, {1, topology::kMostDevices});
+    reader.Required("spines", fabric.spines, {1, topology::kMostSpines});
+    reader.Section("uplink", Need::kRequired, [&](MappingReader& uplink) {
+      uplink.Required("latency", fabric.uplink.latency);
+    });
     const auto ratio = reader.ReadDecimal("oversubscription", Need::kOptional, {0.001, 1e6});
-    fabric.nodes_per_unit = static_cast<int>(nodes.value_or(1));
-    fabric.spines = static_cast<int>(spines.value_or(1));
     if (!reader.failed()) SetOversubscription(fabric, nics, ratio.value_or(1));
   }
   reader.Finish();
@@ -339,7 +306,7 @@ std::optional<Topology> ReadFlat(MappingReader& reader, Diagnostics& diagnostics
   }
   const auto memory = reader.ReadBytes(
       "memory", reader.Has("gpu") ? Need::kOptional : Need::kRequired, Zero::kRefused);
-  flat.link = ReadLink(reader, "link", Need::kOptional);
+  reader.Section("link", Need::kOptional, flat.link, ReadLink);
   if (reader.Has("nodes")) {
     reader.ReadNode("nodes", Need::kOptional, "nothing");
     reader.Report("nodes", "topology.nodes", "a flat cluster has no nodes",

@@ -18,15 +18,6 @@ constexpr std::string_view kNodes = "cluster.nodes";
 // It determines the defaults of a profile's missing sections.
 constexpr std::string_view kPrecision = "training.precision";
 
-// A mapping with one entry.
-YamlTree MappingOf(std::string_view key, const YamlTree& value) {
-  auto mapping = std::make_shared<YamlNode>();
-  mapping->kind = NodeKind::kMapping;
-  mapping->position = value->position;
-  mapping->entries.push_back({std::string(key), value->position, value});
-  return mapping;
-}
-
 // Whether setting one of the keys can undo a value set by the other.
 bool Touch(std::string_view a, std::string_view b) {
   if (a.size() > b.size()) std::swap(a, b);
@@ -196,7 +187,7 @@ Variants::Option Variants::MakeOption(const std::string& text) {
   const auto value =
       ParseYaml(std::string_view(text).substr(equals + 1), "", mistakes, /*with_positions=*/false);
   if (!value || (*value)->kind != NodeKind::kScalar) return option;
-  option.section.emplace(MappingOf(word, *value), section);
+  option.section.emplace(UnderKey(word, *value), section);
   MappingReader reader(*option.section, mistakes);
   if (nodes) {
     option.nodes = reader.ReadInteger(word, Need::kOptional, kNodeRange);

@@ -398,25 +398,48 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
   return builder.root();
 }
 
-const YamlNode* Child(const YamlNode& node, std::string_view key) {
-  for (const YamlNode::Entry& entry : node.entries) {
-    if (entry.key == key) return entry.value.get();
+const YamlNode::Entry* YamlNode::Find(std::string_view key) const {
+  for (const Entry& entry : entries) {
+    if (entry.key == key) return &entry;
   }
   return nullptr;
 }
 
+const YamlNode* Child(const YamlNode& node, std::string_view key) {
+  const YamlNode::Entry* entry = node.Find(key);
+  return entry == nullptr ? nullptr : entry->value.get();
+}
+
+const YamlNode* Below(const YamlNode& root, std::string_view key) {
+  const std::size_t dot = std::min(key.find('.'), key.size());
+  const YamlNode* child = Child(root, key.substr(0, dot));
+  return child == nullptr || dot == key.size() ? child : Below(*child, key.substr(dot + 1));
+}
+
+YamlTree UnderKey(std::string_view key, YamlTree value) {
+  const std::size_t dot = key.find('.');
+  if (dot != std::string_view::npos) value = UnderKey(key.substr(dot + 1), std::move(value));
+  auto mapping = std::make_shared<YamlNode>();
+  mapping->kind = NodeKind::kMapping;
+  mapping->position = value->position;
+  mapping->entries.push_back({std::string(key.substr(0, dot)), value->position, std::move(value)});
+  return mapping;
+}
+
+YamlTree ScalarOf(std::string text, const Position& position, bool quoted) {
+  auto node = std::make_shared<YamlNode>();
+  node->kind = NodeKind::kScalar;
+  node->position = position;
+  node->scalar = std::move(text);
+  node->quoted = quoted;
+  return node;
+}
+
 Location LocationOf(const YamlTree& root, std::string_view key) {
-  const YamlNode* node = root.get();
-  while (!key.empty()) {
-    const std::size_t dot = std::min(key.find('.'), key.size());
-    const std::string_view word = key.substr(0, dot);
-    key.remove_prefix(std::min(dot + 1, key.size()));
-    const auto entry = std::find_if(node->entries.begin(), node->entries.end(),
-                                    [&](const auto& candidate) { return candidate.key == word; });
-    if (entry == node->entries.end()) break;
-    node = entry->value.get();
-  }
-  return node->position.location();
+  const std::size_t dot = std::min(key.find('.'), key.size());
+  const YamlNode::Entry* entry = root->Find(key.substr(0, dot));
+  if (entry == nullptr || key.empty()) return root->position.location();
+  return LocationOf(entry->value, key.substr(std::min(dot + 1, key.size())));
 }
 
 std::string CanonicalText(const YamlNode& node) {

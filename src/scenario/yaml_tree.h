@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/diagnostic.h"
@@ -37,6 +38,10 @@ struct YamlNode {
   bool quoted = false;  // kScalar: quoted or in a block, and therefore text
   std::vector<std::shared_ptr<const YamlNode>> items;  // kSequence
   std::vector<Entry> entries;                          // kMapping: in order, with distinct keys
+
+  // Returns the entry of a key, or null if the mapping has no such key.
+  const Entry* Find(std::string_view key) const;
+  Entry* Find(std::string_view key) { return const_cast<Entry*>(std::as_const(*this).Find(key)); }
 };
 
 using YamlTree = std::shared_ptr<const YamlNode>;
@@ -51,6 +56,12 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
 // Returns the value of a key of the mapping, or null if the mapping has no such key. `node` owns
 // the value.
 const YamlNode* Child(const YamlNode& node, std::string_view key);
+// Returns the value of a dotted key, or null if the key is missing or within a sequence.
+const YamlNode* Below(const YamlNode& root, std::string_view key);
+// Returns a mapping that has only this dotted key. All mappings have the position of the value.
+YamlTree UnderKey(std::string_view key, YamlTree value);
+// Returns a scalar. Unless it is quoted, its text may be a number or a boolean.
+YamlTree ScalarOf(std::string text, const Position& position, bool quoted = false);
 
 // Returns the position of a dotted key's value. If the key is missing, returns the position of the
 // innermost existing mapping on the path to the key.
