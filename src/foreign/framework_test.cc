@@ -5,16 +5,23 @@
 namespace stepcast::foreign {
 namespace {
 
-constexpr Option kOptions[] = {
-    Sets("training.seq_len", "training.sequence_length", "2048"),
-    Sets("training.dtype", "training.parameter_dtype", "float32", "float32=fp32 bfloat16=bf16"),
-    Switch("compile", "training.compile"),
-    Rule("seed batch=8"),
-    NotModelled("early_step", "false", "memory is too high"),
-    NoEffect("metrics.*"),
-};
-const Framework kFramework = {
-    .name = "titan", .form = "titan's file", .release = "1.0", .options = kOptions, .rules = {}};
+std::string_view Options() {
+  return R"(
+rules: seed batch=8
+sets:
+  training.seq_len: {key: training.sequence_length, default: 2048}
+  training.dtype: {key: training.parameter_dtype, default: float32, words: float32=fp32 bfloat16=bf16}
+  compile: {key: training.compile, words: bool}
+not_modelled:
+  early_step: {neutral: false, assumption: memory is too high}
+no_effect: metrics.*
+)";
+}
+const Framework kFramework = {.name = "titan",
+                              .form = "titan's file",
+                              .release = "1.0",
+                              .options = foreign::Options<Options>,
+                              .rules = {}};
 
 const Surroundings kAlone;
 

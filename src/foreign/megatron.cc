@@ -15,174 +15,6 @@
 namespace stepcast::foreign {
 namespace {
 
-// From NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
-constexpr Option kOptions[] = {
-    // The model.
-    Rule(
-        "num-layers hidden-size ffn-hidden-size num-attention-heads kv-channels "
-        "group-query-attention num-query-groups=1 position-embedding-type=learned_absolute "
-        "use-rotary-position-embeddings max-position-embeddings rotary-base=10000 use-rope-scaling "
-        "rope-scaling-factor=8.0 normalization=LayerNorm norm-epsilon=1e-5 apply-layernorm-1p "
-        "swiglu squared-relu disable-bias-linear add-qkv-bias untie-embeddings-and-output-weights "
-        "vocab-size padded-vocab-size pad-vocab-size-to hidden-dropout=0.1 attention-dropout=0.1 "
-        "window-size qk-layernorm tokenizer-type tokenizer-model extra-vocab-size "
-        "make-vocab-size-divisible-by window-attn-skip-freq multi-latent-attention q-lora-rank "
-        "kv-lora-rank=32 qk-head-dim=128 qk-pos-emb-head-dim=64 v-head-dim=128 mtp-num-layers "
-        "mtp-use-repeated-layer "
-        "recipe recipe.model num-experts moe-ffn-hidden-size moe-router-topk=2 moe-layer-freq=1 "
-        "moe-shared-expert-intermediate-size moe-shared-expert-overlap moe-router-pre-softmax "
-        "moe-router-score-function=softmax moe-router-num-groups moe-router-group-topk "
-        "moe-router-enable-expert-bias moe-router-dtype moe-router-fusion=false "
-        "moe-grouped-gemm=false moe-use-legacy-grouped-gemm moe-use-grouped-tensor "
-        "moe-token-dispatcher-type=allgather moe-flex-dispatcher-backend=deepep moe-enable-deepep "
-        "moe-permute-fusion=false moe-expert-capacity-factor moe-pad-expert-input-to-capacity "
-        "overlap-moe-expert-parallel-comm delay-wgrad-compute"),
-    NotModelled("rotary-percent", "1 1.0",
-                "rotary positions apply to all dimensions of a head, so the forecast time of "
-                "elementwise kernels is too long"),
-    NotModelled("embed-layernorm", "false", "no norm follows the embedding"),
-    NotModelled("pp-partition-method", "",
-                "all stages have the same number of blocks; to set the number for each stage, use "
-                "parallelism.stage_layers"),
-    NotModelled("moe-router-padding-for-fp8 moe-router-padding-for-quantization", "false",
-                "the rows of each expert are not padded"),
-    NotModelled("moe-router-force-load-balancing", "true false",
-                "all experts receive the same number of tokens"),
-    // Batch and numbers.
-    Sets("seq-length", "training.sequence_length"),
-    Sets("micro-batch-size", "training.micro_batch_size"),
-    Rule("global-batch-size bf16 fp16 fp8-format fp8-hybrid fp8-recipe=delayed fp4-format "
-         "fp8-param-gather accumulate-allreduce-grads-in-fp32 grad-reduce-in-bf16 "
-         "main-grads-dtype=fp32 exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32 clip-grad=1.0 "
-         "deterministic-mode"),
-    NotModelled("rampup-batch-size", "", "every step has the full batch size"),
-    NotModelled("first-last-layers-bf16", "false",
-                "the matrix multiplications of all blocks run in 8 bits"),
-    Switch("tp-only-amax-red", "training.tp_only_amax_red"),
-    NotModelled("main-params-dtype", "fp32", "the optimizer stores the parameters in FP32"),
-    Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd muon=muon"),
-    // Kernels.
-    Rule(
-        "attention-backend=auto use-flash-attn attention-softmax-in-fp32 no-masked-softmax-fusion"),
-    Sets("cross-entropy-loss-fusion", "training.loss", "", "true=fused false=in_place"),
-    NotModelled("transformer-impl", "transformer_engine",
-                "all layers are layers of Transformer Engine"),
-    NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU runs as one kernel"),
-    NotModelled("no-bias-gelu-fusion", "false", "bias and GELU run as one kernel"),
-    NotModelled("no-bias-dropout-fusion", "false",
-                "bias, dropout and residual addition run as one kernel"),
-    NotModelled("no-rope-fusion", "false", "rotary positions run as one kernel"),
-    NotModelled("no-persist-layer-norm", "false", "norms run the persistent kernels"),
-    NotModelled("enable-cuda-graph external-cuda-graph", "false",
-                "the host launches every kernel, without CUDA graphs"),
-    NotModelled("cuda-graph-scope", "full", "the host launches every kernel, without CUDA graphs"),
-    NotModelled("cuda-graph-impl", "none", "the host launches every kernel, without CUDA graphs"),
-    // Recomputation and offloading.
-    Rule("recompute-activations recompute-granularity recompute-method recompute-num-layers=1 "
-         "recompute-modules cpu-offloading cpu-offloading-num-layers"),
-    NotModelled("distribute-saved-activations", "false",
-                "each rank stores the complete inputs of recomputed blocks, so the memory forecast "
-                "is too high"),
-    // Parallel axes.
-    Sets("tensor-model-parallel-size", "parallelism.tensor", "1"),
-    Sets("pipeline-model-parallel-size", "parallelism.pipeline", "1"),
-    Sets("context-parallel-size", "parallelism.context", "1"),
-    Rule("cp-comm-type=p2p hierarchical-context-parallel-sizes sequence-parallel=false "
-         "tp-comm-overlap=false no-async-tensor-model-parallel-allreduce "
-         "num-layers-per-virtual-pipeline-stage num-virtual-stages-per-pipeline-rank "
-         "microbatch-group-size-per-virtual-pipeline-stage no-overlap-p2p-communication "
-         "pipeline-model-parallel-layout decoder-first-pipeline-num-layers "
-         "decoder-last-pipeline-num-layers expert-model-parallel-size=1 "
-         "expert-tensor-parallel-size"),
-    NotModelled("tp-comm-bootstrap-backend", "nccl",
-                "the step time does not include the setup of communication buffers"),
-    NotModelled("defer-embedding-wgrad-compute", "false",
-                "the backward pass of the head computes the weight gradient"),
-    Switch("account-for-embedding-in-pipeline-split",
-           "parallelism.account_for_embedding_in_pipeline_split"),
-    Switch("account-for-loss-in-pipeline-split", "parallelism.account_for_loss_in_pipeline_split"),
-    // Data parallelism.
-    Rule("use-distributed-optimizer=false overlap-grad-reduce=false overlap-param-gather=false "
-         "overlap-param-gather-with-optimizer-step=false no-align-grad-reduce "
-         "no-align-param-gather ddp-bucket-size num-distributed-optimizer-instances=1 "
-         "no-gradient-accumulation-fusion use-precision-aware-optimizer optimizer-cpu-offload "
-         "optimizer-offload-fraction=1.0 overlap-cpu-optimizer-d2h-h2d"),
-    NotModelled("use-megatron-fsdp use-custom-fsdp use-torch-fsdp2", "false",
-                "every rank stores all parameters"),
-    NotModelled("data-parallel-sharding-strategy", "no_shard optim",
-                "only the distributed optimizer shards the optimizer states"),
-    NotModelled("ddp-num-buckets ddp-bucket-cap-mb", "", "gradient buckets have the default size"),
-    NotModelled("grad-sync-dtype", "fp32",
-                "gradients are reduced in the data type of the gradients"),
-    NotModelled("ddp-reduce-scatter-with-fp32-accumulation", "false",
-                "gradients are reduced in the data type of the gradients"),
-    // Megatron-DeepSpeed's.
-    Rule("deepspeed deepspeed-config zero-stage checkpoint-activations moe-expert-parallel-size"),
-    NotModelled("cpu-optimizer", "false",
-                "the DeepSpeed configuration selects the data that are offloaded"),
-    NotModelled("moe-train-capacity-factor", "", "no token is dropped"),
-    // Launchers.
-    Rule("launcher.nnodes launcher.nproc-per-node env.CUDA_DEVICE_MAX_CONNECTIONS "
-         "env.PYTORCH_CUDA_ALLOC_CONF patch-tokenizer-type"),
-    Sets("env.NCCL_ALGO", "communication.nccl_algo"),
-    Sets("env.NCCL_PROTO", "communication.nccl_proto"),
-    NotModelled("env.NCCL_NVLS_ENABLE", "1 2",
-                "NCCL may use NVLS; to forbid NVLS, set communication.nccl_algo"),
-    NotModelled("env.CUDA_LAUNCH_BLOCKING", "0",
-                "the host does not wait after each kernel; to add these waits, set "
-                "training.host_waits: launch"),
-    // Options of Primus.
-    NotModelled("use-turbo-attention", "false",
-                "the setting training.attention selects the kernels of attention"),
-    NotModelled("use-turbo-grouped-mlp", "false",
-                "the setting experts.products selects the kernels of the experts"),
-    NotModelled("use-turbo-parallel-linear", "false",
-                "linear layers are layers of Transformer Engine"),
-    NotModelled("use-turbo-rms-norm", "false",
-                "the setting training.norm selects the kernels of norms"),
-    Rule("use-turbo-deepep"),
-    NotModelled("turbo-sync-free-moe-stage", "0",
-                "the host waits for the row counts before the rows are packed"),
-    NotModelled("moe-use-fused-router-with-aux-score", "false",
-                "the setting experts.fused_router selects the kernels of the router"),
-    NotModelled("moe-paged-stash", "false", "activations remain in the memory of the device"),
-    NoEffect(
-        "rotary-seq-len-interpolation-factor rotary-interleaved "
-        "abort-on-unmet-fused-kernel-constraints kill-switch-path rotary-scaling-factor mscale "
-        "mscale-all-dim function mtp-loss-scaling-factor moe-router-load-balancing-type "
-        "moe-aux-loss-coeff moe-z-loss-coeff moe-router-topk-scaling-factor "
-        "moe-router-bias-update-rate moe-deepep-num-sms moe-hybridep-num-sms moe-token-drop-policy "
-        "moe-per-layer-logging max-padding-length fp8-amax-history-len fp8-amax-compute-algo "
-        "fp8-margin fp8-interval apply-query-key-layer-scaling cross-entropy-fusion-impl "
-        "te-rng-tracker inference-rng-tracker overlap-p2p-communication wgrad-deferral-limit "
-        "align-grad-reduce align-param-gather ddp-average-in-collective "
-        "ddp-pad-buckets-for-high-nccl-busbw use-mcore-models use-legacy-models "
-        "deepspeed-activation-checkpointing no-pipeline-parallel moe-loss-coeff "
-        "moe-eval-capacity-factor moe-min-capacity create-moe-param-group launcher.* sbatch.* "
-        "env.* save* load* no-save-* no-load-* ckpt-* dist-ckpt-* use-dist-ckpt* use-checkpoint-* "
-        "auto-detect-ckpt-format async-save finetune pretrained-checkpoint "
-        "use-persistent-ckpt-worker log-* logging-level no-log-* tensorboard-* wandb-* "
-        "one-logger-* timing-log-* profile* use-pytorch-profiler record-memory-history "
-        "memory-snapshot-path eval-* lr lr-* min-lr adam-* weight-decay* start-weight-decay "
-        "end-weight-decay override-opt_param-scheduler override-opt-param-scheduler "
-        "use-checkpoint-opt_param-scheduler init-method-* init-model-with-meta-device seed train-* "
-        "exit-* vocab-file merge-file tokenizer-* legacy-tokenizer data-path data-cache-path "
-        "data-impl mock-data dataset* valid-* split dataloader-type num-workers "
-        "num-dataset-builder-threads no-mmap-bin-files no-create-attention-mask-in-dataloader "
-        "eod-mask-loss reset-position-ids reset-attention-mask calculate-per-token-loss "
-        "decoupled-lr decoupled-min-lr tiktoken-* no-position-embedding "
-        "no-check-for-nan-in-loss-and-grad check-weight-hash-across-dp-replicas-interval manual-gc "
-        "manual-gc-* empty-unused-memory-level initial-loss-scale loss-scale* hysteresis "
-        "distributed-backend distributed-timeout-minutes nccl-communicator-config-path "
-        "use-tp-pp-dp-mapping local-rank exit-signal-handler enable-experimental yaml-cfg "
-        "language_model model_parallel adlr-* bert-* retriever-* enable-one-logger "
-        "check-for-nan-in-loss-and-grad sgd-momentum min-loss-scale mask-prob short-seq-prob "
-        "sample-rate vocab-extra-ids scatter-gather-tensors-in-pipeline add-position-embedding "
-        "TEST-TYPE LAUNCHER METRICS* MODE BEFORE-SCRIPT AFTER-SCRIPT enable-primus-turbo turbo-* "
-        "stash-modules* stderr-sink-level disable-wandb disable-tensorboard disable-mlflow "
-        "disable-last-saving auto-continue-train test-data-path"),
-};
-
 // The vocabulary size of the tokenizer that the arguments name.
 std::optional<std::string> VocabularyOf(const Reading& reading) {
   // Pai-Megatron-Patch: the size of Qwen's tokenizer plus the option's value.
@@ -198,12 +30,8 @@ std::optional<std::string> VocabularyOf(const Reading& reading) {
     return "50257";
   }
   const std::string model = reading.Text("tokenizer-model");
-  constexpr std::pair<std::string_view, const char*> kModels[] = {
-      {"Llama-3", "128256"}, {"llama-3", "128256"},    {"llama3", "128256"},
-      {"Qwen3", "151936"},   {"Llama-2", "32000"},     {"Mistral-7B", "32000"},
-      {"Mixtral", "32000"},  {"DeepSeek-V3", "129280"}};
-  for (const auto& [part, size] : kModels) {
-    if (model.find(part) != std::string::npos) return size;
+  for (const auto& [part, size] : SplitPairs(TextAt(Table<MegatronTable>(), "vocabularies"))) {
+    if (model.find(part) != std::string::npos) return std::string(size);
   }
   return std::nullopt;
 }
@@ -254,14 +82,13 @@ void ReadFamily(Reading& reading) {
   const std::filesystem::path file(reading.document().file);
   reading.draft().Assume("model.name", file.stem().string(), "the file's name");
   const bool head_norms = reading.IsOn("qk-layernorm") && !latent;
-  // Megatron-LM's GPT is one model with many options; if all relevant ones equal Llama's, it is
-  // that family.
   const bool llama = rotary && rms && gated;
+  const std::string_view family = latent                ? "latent"
+                                  : squared             ? "squared"
+                                  : llama || head_norms ? "gated"
+                                                        : "other";
   reading.Set("model.family",
-              latent                ? "deepseek"
-              : squared             ? "nemotron"
-              : llama || head_norms ? "llama"
-                                    : "gpt2",
+              std::string(TextAt(*scenario::Child(Table<MegatronTable>(), "families"), family)),
               latent ? std::string_view("multi-latent-attention") : position);
   reading.Set("model.position", rotary ? "rotary" : "learned", position);
   reading.Set("model.normalization", rms ? "rmsnorm" : "layernorm", "normalization");
@@ -725,46 +552,10 @@ const Framework kMegatron = {
     .name = "Megatron-LM",
     .form = "Megatron-LM's arguments (shell or YAML; also YAML of NeMo and Megatron-Bridge)",
     .release = "000c4ac2",
-    .options = kOptions,
+    .options = Options<MegatronTable>,
     .rules = Rules};
 
 namespace {
-
-// Switches that disable an option which argparse stores under another name (`store_false` with a
-// `dest`). Files that list values use that name, with the negated value. The table also has options
-// with only such a name.
-struct Destination {
-  std::string_view name, option;
-  bool turned = true;
-};
-constexpr Destination kDestinations[] = {
-    {"add-bias-linear", "disable-bias-linear"},
-    {"bias-gelu-fusion", "no-bias-gelu-fusion"},
-    {"bias-swiglu-fusion", "no-bias-swiglu-fusion"},
-    {"bias-dropout-fusion", "no-bias-dropout-fusion"},
-    {"apply-rope-fusion", "no-rope-fusion"},
-    {"masked-softmax-fusion", "no-masked-softmax-fusion"},
-    {"gradient-accumulation-fusion", "no-gradient-accumulation-fusion"},
-    {"async-tensor-model-parallel-allreduce", "no-async-tensor-model-parallel-allreduce"},
-    {"overlap-p2p-comm", "no-overlap-p2p-communication"},
-    {"create-attention-mask-in-dataloader", "no-create-attention-mask-in-dataloader"},
-    {"mmap-bin-files", "no-mmap-bin-files"},
-    {"fp8", "fp8-format", false},
-    {"fp4", "fp4-format", false},
-    {"microbatch-group-size-per-vp-stage", "microbatch-group-size-per-virtual-pipeline-stage",
-     false},
-};
-
-// Options of AMD's Primus in modules and models, outside of the overrides (AMD-AGI/Primus@bf6d0957,
-// primus/configs/modules/megatron/pre_trainer.yaml and models/megatron/language_model.yaml).
-constexpr std::pair<const char*, const char*> kOfPrimus[] = {
-    {"bf16", "true"},
-    {"use_distributed_optimizer", "true"},
-    {"sequence_parallel", "true"},
-    {"moe_token_dispatcher_type", "alltoall"},
-    {"moe_grouped_gemm", "true"},
-    {"moe_permute_fusion", "true"},
-};
 
 // The Hub's name for a file of Primus: "Llama-3.1-8B" for "llama3.1_8B.yaml".
 std::string HubNameOf(std::string name) {
@@ -786,10 +577,9 @@ std::optional<Document> PrimusDocument(const Document& document) {
   const std::string module = framework->name.substr(0, framework->name.size() - kFramework.size());
   Document arguments{.file = document.file};
   const Setting* config = document.Find(module + "config");
-  for (const auto& [name, value] : kOfPrimus) {
-    arguments.settings.push_back(
-        {name, Value::Text(value), (config == nullptr ? &*framework : config)->location});
-  }
+  // The values of Primus' own files, which the overrides replace.
+  AddSettings(TextAt(Table<MegatronTable>(), "primus"),
+              (config == nullptr ? &*framework : config)->location, arguments);
   if (const Setting* model = document.Find(module + "model")) {
     arguments.settings.push_back({"recipe.model",
                                   Value::Text("Primus/" + HubNameOf(model->value.text)),
@@ -825,13 +615,14 @@ std::optional<Document> MegatronDocument(const Document& original) {
   }
   arguments = Spelled(std::move(arguments), '-');
   for (Setting& setting : arguments.settings) {
-    const auto* kept = std::find_if(std::begin(kDestinations), std::end(kDestinations),
-                                    [&](const auto& row) { return row.name == setting.name; });
-    if (kept == std::end(kDestinations)) continue;
+    const auto negated = WordFor(TextAt(Table<MegatronTable>(), "negated"), setting.name);
+    const auto option =
+        negated ? negated : WordFor(TextAt(Table<MegatronTable>(), "renamed"), setting.name);
+    if (!option) continue;
     if (setting.written.empty()) setting.written = setting.name;
-    setting.name = kept->option;
+    setting.name = *option;
     const auto on = setting.value.Boolean();
-    if (!kept->turned || !on) continue;
+    if (!negated || !on) continue;
     setting.written_value = setting.value.Shown();
     setting.value.text = *on ? "false" : "true";
   }

@@ -10,57 +10,6 @@
 namespace stepcast::foreign {
 namespace {
 
-// From huggingface/nanotron@09fd0ece7579 src/nanotron/config.
-constexpr Option kOptions[] = {
-    // The model.
-    Rule("model.model_config.hidden_act=silu model.model_config.is_llama_config "
-         "model.model_config.is_qwen2_config model.model_config._attn_implementation "
-         "model.dtype=bfloat16 model.make_vocab_size_divisible_by=1 model.ddp_bucket_cap_mb=25"),
-    Sets("model.model_config.hidden_size", "model.hidden_size"),
-    Sets("model.model_config.intermediate_size", "model.intermediate_size"),
-    Sets("model.model_config.num_hidden_layers", "model.num_hidden_layers"),
-    Sets("model.model_config.num_attention_heads", "model.num_attention_heads"),
-    Sets("model.model_config.num_key_value_heads", "model.num_key_value_heads"),
-    Sets("model.model_config.vocab_size", "model.vocab_size"),
-    Sets("model.model_config.max_position_embeddings", "model.max_position_embeddings"),
-    Sets("model.model_config.rms_norm_eps", "model.norm_epsilon"),
-    Sets("model.model_config.rope_theta", "model.rope_theta"),
-    Switch("model.model_config.tie_word_embeddings", "model.tie_word_embeddings"),
-    NotModelled("model.model_config.rope_scaling", "", "rotary positions are not scaled"),
-    NotModelled("model.model_config.moe_config", "", "the feed-forward layer is dense"),
-    NotModelled("model.model_config.sliding_window_size", "",
-                "attention covers the complete sequence"),
-    NotModelled("model.model_config.attention_bias", "false", "projections have no biases"),
-    // Batch.
-    Sets("tokens.sequence_length", "training.sequence_length"),
-    Sets("tokens.micro_batch_size", "training.micro_batch_size"),
-    Sets("tokens.batch_accumulation_per_replica", "training.gradient_accumulation"),
-    // Parallel axes.
-    Sets("parallelism.dp", "parallelism.data"),
-    Sets("parallelism.tp", "parallelism.tensor", "1"),
-    Sets("parallelism.pp", "parallelism.pipeline", "1"),
-    NotModelled("parallelism.context_parallel_size", "1",
-                "each rank computes complete sequences, without sequence parallelism"),
-    NotModelled("parallelism.expert_parallel_size", "1", "the feed-forward layer is dense"),
-    Rule("parallelism.pp_engine=1f1b parallelism.tp_mode=ALL_REDUCE "
-         "parallelism.recompute_layer=false"),
-    NotModelled("parallelism.tp_linear_async_communication", "false",
-                "kernels wait for the gathers of tensor parallelism, so the forecast step time is "
-                "too long"),
-    NotModelled("parallelism.tp_recompute_allgather", "true",
-                "the backward pass gathers the inputs again, so the memory forecast is too low"),
-    NotModelled("parallelism.moe_layer_recompute", "false", "the feed-forward layer is dense"),
-    // The optimizer.
-    Rule("optimizer.zero_stage=0 optimizer.clip_grad=1.0 optimizer.optimizer_factory.name=adamW "
-         "optimizer.optimizer_factory.torch_adam_is_fused=true"),
-    NotModelled(
-        "optimizer.accumulate_grad_in_fp32", "true",
-        "gradients and optimizer states are stored in FP32, so the memory forecast is too high"),
-    NoEffect(
-        "model.model_config.* model.init_method.* tokens.* optimizer.* checkpoints.* data_stages* "
-        "general.* lighteval* logging.* metrics_logging* profiler* s3_upload* tokenizer.*"),
-};
-
 void ReadModel(Reading& reading) {
   if (reading.draft().Find("model") != nullptr) return;
   const bool qwen = reading.IsOn("model.model_config.is_qwen2_config");
@@ -138,7 +87,7 @@ void Rules(Reading& reading) {
 const Framework kNanotron = {.name = "nanotron",
                              .form = "nanotron's configuration (YAML)",
                              .release = "09fd0ece7579",
-                             .options = kOptions,
+                             .options = Options<NanotronTable>,
                              .rules = Rules};
 
 bool IsNanotron(const Document& document) {

@@ -10,52 +10,6 @@
 namespace stepcast::foreign {
 namespace {
 
-// From pytorch/torchtune@015b39c745a2 recipes/full_finetune_distributed.py, with the additions of
-// lora_finetune_distributed.py.
-constexpr Option kOptions[] = {
-    // The model: a builder function of torchtune, and adapters.
-    Rule("model._component_ model.lora_rank model.lora_attn_modules model.apply_lora_to_mlp=false "
-         "model.lora_dropout"),
-    NotModelled("model.apply_lora_to_output", "false", "the output layer has no adapter"),
-    NotModelled("model.quantize_base", "false",
-                "frozen parameters are stored in 16 bits, without quantization"),
-    NotModelled("model.use_dora", "false", "adapters are standard LoRA adapters"),
-    NotModelled("model.*", "", "the model's name determines the dimensions of the model"),
-    // Batch and samples.
-    Sets("tokenizer.max_seq_len", "training.sequence_length"),
-    Sets("batch_size", "training.micro_batch_size"),
-    Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
-    Rule("dataset.packed=false"),
-    // Memory and precision.
-    Rule("dtype=bf16 enable_fp8_training fp8_recipe_name enable_activation_checkpointing=false "
-         "ac_mode ac_option"),
-    Switch("enable_activation_offloading", "training.activation_offload", "false"),
-    Switch("optimizer_in_bwd", "training.optimizer_in_backward", "false"),
-    // Sharding.
-    Switch("fsdp_cpu_offload", "data_parallel.cpu_offload", "false"),
-    Switch("fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "true"),
-    NotModelled("custom_sharded_layers", "",
-                "FSDP wraps the embedding and the head as separate units, as in torchtitan"),
-    Rule("data_parallel_shard_dim data_parallel_replicate_dim tensor_parallel_dim "
-         "context_parallel_dim"),
-    // Kernels.
-    Rule("compile compile.model loss._component_"),
-    NotModelled("compile.loss", "", "the setting training.loss selects the kernels of the loss"),
-    NotModelled("compile.optimizer_step", "false", "the optimizer runs its default kernels"),
-    NotModelled("loss.num_output_chunks", "8", "the chunks of the loss have the default size"),
-    NotModelled("loss.*", "", "the loss is the cross entropy over all tokens"),
-    // The optimizer.
-    Rule("optimizer._component_ optimizer.fused=false clip_grad_norm"),
-    // Other recipes.
-    NotModelled("teacher_model*", "", "the training is supervised"),
-    NoEffect(
-        "model.lora_alpha tensor_parallel_plan* compile.scale_grads optimizer.* base_model_path "
-        "tokenizer* dataset* dataset_val* batch_size_val run_val_every_n_steps collate_fn "
-        "checkpointer* resume_from_checkpoint save_adapter_weights_only enable_async_checkpointing "
-        "lr_scheduler* metric_logger* profiler* log_* output_dir seed shuffle epochs "
-        "max_steps_per_epoch device cudnn_deterministic_mode"),
-};
-
 // The Hub's name for a builder function: llama-3.1-8b for
 // torchtune.models.llama3_1.lora_llama3_1_8b, and qwen2.5-7b-instruct for
 // torchtune.models.qwen2_5.qwen2_5_7b_instruct.
@@ -219,7 +173,7 @@ void Rules(Reading& reading) {
 const Framework kTorchtune = {.name = "torchtune",
                               .form = "torchtune's recipes (YAML)",
                               .release = "015b39c745a2",
-                              .options = kOptions,
+                              .options = Options<TorchtuneTable>,
                               .rules = Rules};
 
 bool IsTorchtune(const Document& document) {
