@@ -8,32 +8,10 @@
 namespace stepcast::foreign {
 namespace {
 
-void ReadTypes(Reading& reading) {
-  const std::string_view key = "training.precision";
-  const std::string bf16 = reading.Text("bf16");
-  const bool half = reading.IsOn("fp16");
-  if (reading.IsOn("fp8")) {
-    reading.Set(key, "fp8", "fp8");
-  } else if (half) {
-    reading.Set(key, "fp16", "fp16");
-  } else if (bf16 == "auto" || bf16 == "full" || reading.IsOn("bf16") || reading.IsOn("bfloat16")) {
-    reading.Set(key, "bf16", reading.IsOn("bfloat16") ? "bfloat16" : "bf16");
-  } else {
-    reading.Set(key, reading.IsOn("tf32") ? "tf32" : "fp32",
-                reading.IsOn("tf32") ? "tf32" : "bf16");
-  }
-  reading.SetIfOn("training.parameter_dtype", "fp32", "float32");
-}
-
 void ReadSharding(Reading& reading) {
   if (const Setting* named = reading.Stated("deepspeed")) {
     if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
-      reading.Wrong("deepspeed",
-                    fmt::format("the DeepSpeed configuration {} is missing on the command line",
-                                Quoted(named->value.Shown())),
-                    fmt::format("add the file: stepcast init {} {}", reading.document().file,
-                                named->value.text));
-      return;
+      return AskForDeepSpeedFile(reading, "deepspeed");
     }
   }
   const auto& settings = reading.document().settings;
@@ -140,7 +118,7 @@ void ReadAttention(Reading& reading, bool liger) {
 
 void Rules(Reading& reading) {
   ReadHubModel(reading, "base_model");
-  ReadTypes(reading);
+  reading.Apply("precision");
   ReadSharding(reading);
   ReadDegrees(reading, {.shard = "dp_shard_size",
                         .replicate = "dp_replicate_size",
@@ -169,7 +147,7 @@ void Rules(Reading& reading) {
 const Framework kAxolotl = {.name = "axolotl",
                             .form = "axolotl's configuration (YAML)",
                             .release = "067b021c8b87",
-                            .options = Options<AxolotlTable>,
+                            .table = Program<AxolotlTable>,
                             .rules = Rules};
 
 bool IsAxolotl(const Document& document) {

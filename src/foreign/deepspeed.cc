@@ -124,35 +124,6 @@ void ReadTypes(Reading& reading) {
   }
 }
 
-void ReadOptimizer(Reading& reading) {
-  const std::string_view option = "optimizer.type";
-  if (reading.Stated(option) == nullptr) return;
-  const std::string type = reading.Text(option);
-  constexpr std::string_view kTypes =
-      "Adam=adamw AdamW=adamw adam=adamw adamw=adamw SGD=sgd Lamb=lamb";
-  const auto word = WordFor(kTypes, type);
-  reading.Set("training.optimizer", std::string(word.value_or("adamw")), option);
-  if (!word) reading.Omit(option, "the optimizer is AdamW");
-}
-
-// AutoEP's replacement of transformers' expert layers.
-void ReadExperts(Reading& reading) {
-  const std::string_view enabled = "expert_parallel.enabled";
-  if (!reading.IsOn(enabled)) return;
-  if (reading.Integer("zero_optimization.stage").value_or(0) == 3) {
-    reading.Omit(enabled,
-                 "the forecast uses ZeRO-3 without AutoEP: all experts are sharded over all ranks");
-    return;
-  }
-  reading.Set("experts.implementation", "autoep", enabled);
-  const std::string_view size = "expert_parallel.autoep_size";
-  reading.Set("parallelism.expert", reading.Integer(size).value_or(1), size);
-  const std::string_view grouped = "expert_parallel.use_grouped_mm";
-  if (reading.Stated(grouped) != nullptr && !reading.IsOn(grouped)) {
-    reading.Set("experts.products", "looped", grouped);
-  }
-}
-
 // A list of numbers, or of lists of numbers, as YAML; nothing otherwise.
 std::optional<ScenarioValue> NumbersOf(const Value& list) {
   std::string text;
@@ -185,25 +156,16 @@ void ReadOwn(Reading& reading) {
 
 void Rules(Reading& reading) {
   ReadZero(reading);
-  ReadExperts(reading);
+  reading.Apply("experts");
   ReadBatch(reading);
   ReadTypes(reading);
-  ReadOptimizer(reading);
+  reading.Apply("optimizer");
   ReadClipping(reading, "gradient_clipping");
   if (const auto disabled = reading.Get("compile.disable")) {
     reading.Set("training.compile", disabled->Boolean().value_or(true) ? "false" : "true",
                 "compile.disable");
   }
-  const std::int64_t tensor = reading.Integer("tensor_parallel.autotp_size").value_or(1);
-  if (tensor > 1) {
-    reading.Set("parallelism.tensor", tensor, "tensor_parallel.autotp_size");
-  }
-  if (reading.Integer("sequence_parallel_size").value_or(1) > 1) {
-    reading.Omit("sequence_parallel_size",
-                 "each rank computes complete sequences, without sequence parallelism");
-  }
-  reading.SetIfOn("training.activation_offload", "true",
-                  "activation_checkpointing.cpu_checkpointing");
+  reading.Apply("axes");
   ReadOwn(reading);
 }
 
@@ -212,7 +174,7 @@ void Rules(Reading& reading) {
 const Framework kDeepSpeed = {.name = "DeepSpeed",
                               .form = "DeepSpeed's configuration (JSON)",
                               .release = "1b88ac36",
-                              .options = Options<DeepSpeedTable>,
+                              .table = Program<DeepSpeedTable>,
                               .rules = Rules,
                               .adds_to_others = true};
 

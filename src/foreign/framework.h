@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "src/foreign/draft.h"
 #include "src/foreign/setting.h"
 #include "src/foreign/tables.h"
+#include "src/scenario/family_expression.h"
 #include "src/scenario/source_names.h"
 
 namespace stepcast::foreign {
@@ -59,10 +61,16 @@ struct Option {
 // Returns the options of a table, which must outlive them.
 std::vector<Option> OptionsIn(const scenario::YamlNode& table);
 
+// The table of a program, with its options.
+struct ProgramTable {
+  const scenario::YamlNode& sections;
+  std::vector<Option> options;
+};
+
 template <std::string_view (*kText)()>
-const std::vector<Option>& Options() {
-  static const std::vector<Option> options = OptionsIn(Table<kText>());
-  return options;
+const ProgramTable& Program() {
+  static const ProgramTable program{Table<kText>(), OptionsIn(Table<kText>())};
+  return program;
 }
 
 class Reading;
@@ -72,7 +80,7 @@ struct Framework {
   std::string_view name;     // "torchtitan"
   std::string_view form;     // "torchtitan's configuration in TOML"
   std::string_view release;  // commit or release of the defaults: "238fa9953e4a"
-  const std::vector<Option>& (*options)();
+  const ProgramTable& (*table)();
   // Reads options that depend on other options. Called after all rows of all files are read. May be
   // null.
   void (*rules)(Reading& reading);
@@ -100,7 +108,7 @@ class Reading {
   Reading(const Framework& framework, const Document& document, Draft& draft,
           const Surroundings& surroundings)
       : framework_(framework),
-        options_(framework.options()),
+        options_(framework.table().options),
         document_(document),
         draft_(draft),
         surroundings_(surroundings) {}
@@ -115,6 +123,29 @@ class Reading {
   void ReadDefaults();
 
   // Functions for rules:
+
+  // Applies the rules of a section of the program's table, in their order. A rule does one of
+  // these:
+  //
+  //   {set: KEY, integer: OPTION}       # SetInteger; holds if the option has an integer
+  //   {set: KEY, number: OPTION}        # SetNumber
+  //   {set: KEY, switch: OPTION}        # true or false
+  //   {set: KEY, words: PAIRS, of: OPTION}             # WordFor; holds if the option has a word
+  //   {set: KEY, value: WORD, because: OPTION}
+  //   {set: KEY, to: EXPRESSION, because: OPTION}      # or by: EXPRESSION, the option's name
+  //   {omit: OPTION, assumption: TEXT}
+  //   {let: NAME, to: EXPRESSION}       # a name for other expressions
+  //   {all: RULES}                      # applies all rules
+  //   {first: RULES}                    # applies the first rule whose condition holds
+  //
+  // Each rule can have a condition: `if: EXPRESSION`, or `on: OPTION`, which is also the option
+  // because of which a key is set. Expressions (scenario/family_expression.h) contain names of
+  // options, with underscores for hyphens: `a_b` is IsOn("a-b"). `text.NAME`, `integer.NAME`,
+  // `number.NAME` and `stated.NAME` are the values of the functions below. `key.KEY` is the
+  // text of a scenario key, and `degree.KEY` is its integer, or 1.
+  void Apply(std::string_view section) { Apply(framework_.table().sections, section); }
+  // Applies the rules of a section of another table.
+  void Apply(const scenario::YamlNode& table, std::string_view section);
 
   // Returns the option's value or, if the file does not set it, the default in the option's row.
   // None for null values.
@@ -176,6 +207,8 @@ class Reading {
 
  private:
   const Option* RowOf(std::string_view name) const;
+  bool ApplyRule(const scenario::YamlNode& rule);              // whether the rule's condition holds
+  scenario::FamilyValue ValueOf(std::string_view name) const;  // of a name in an expression
   void ReadRow(const Option& option, const Setting& setting);
   // Reports the unknown variable on which the option's value depends.
   void AskFor(const Setting& setting) const;
@@ -185,6 +218,7 @@ class Reading {
   const Document& document_;
   Draft& draft_;
   const Surroundings& surroundings_;
+  std::map<std::string, scenario::FamilyValue, std::less<>> locals_;  // set by `let`
 };
 
 // Returns a file's value in the scenario's spelling: true or false for "yes" and "Off", 1000000000

@@ -15,12 +15,19 @@ sets:
 not_modelled:
   early_step: {neutral: false, assumption: memory is too high}
 no_effect: metrics.*
+batches:
+  - {let: large, to: integer.batch > 4}
+  - first:
+      - {set: training.micro_batch_size, integer: batch, if: large}
+      - {omit: batch, assumption: the batch is large}
+  - {set: training.loss, value: fused, on: seed}
+  - {set: training.norm, to: "'fused' if large and seed else 'eager'", by: "'batch' if large else 'seed'"}
 )";
 }
 const Framework kFramework = {.name = "titan",
                               .form = "titan's file",
                               .release = "1.0",
-                              .options = foreign::Options<Options>,
+                              .table = Program<Options>,
                               .rules = {}};
 
 const Surroundings kAlone;
@@ -97,6 +104,22 @@ TEST(ScenarioWords, AreNumbersTruthsAndText) {
   EXPECT_EQ(ScenarioWords(Value::Text("True")), "true");
   EXPECT_EQ(ScenarioWords(Value::Text("configs/a b.json")), "configs/a b.json");
   EXPECT_EQ(ScenarioWords(Value::Text("a: \"b\"")), "a: \"b\"");
+}
+
+TEST(Reading, AppliesTheRulesOfASection) {
+  for (const bool large : {true, false}) {
+    const Document document{
+        "a.toml",
+        {Line("batch", large ? "16" : "2", 1), Line("seed", large ? "false" : "true", 2)}};
+    Draft draft;
+    Reading reading(kFramework, document, draft, kAlone);
+    reading.Apply("batches");
+    EXPECT_EQ(draft.Has("training.micro_batch_size"), large);
+    EXPECT_EQ(draft.omissions().empty(), large);
+    EXPECT_EQ(draft.Has("training.loss"), !large);
+    EXPECT_EQ(draft.Find("training.norm")->value, "eager");
+    EXPECT_EQ(draft.Find("training.norm")->origin, large ? "a.toml:1" : "a.toml:2");
+  }
 }
 
 }  // namespace

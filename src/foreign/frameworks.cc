@@ -21,12 +21,7 @@ namespace {
 void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
   if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
-    reading.Wrong(file->name,
-                  fmt::format("the DeepSpeed configuration {} is missing on the command line",
-                              Quoted(file->value.Shown())),
-                  fmt::format("add the file: stepcast init {} {}", reading.document().file,
-                              file->value.text));
-    return;
+    return AskForDeepSpeedFile(reading, file->name);
   }
   reading.Set("data_parallel.framework", "deepspeed", "distributed_type");
   const std::string_view stage = "deepspeed_config.zero_stage";
@@ -90,7 +85,7 @@ void Rules(Reading& reading) {
 const Framework kAccelerate = {.name = "accelerate",
                                .form = "accelerate's configuration (YAML)",
                                .release = "v1.12",
-                               .options = Options<AccelerateTable>,
+                               .table = Program<AccelerateTable>,
                                .rules = Rules,
                                .adds_to_others = true};
 

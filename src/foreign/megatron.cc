@@ -68,66 +68,6 @@ void ReadVocabulary(Reading& reading) {
                 "add --set model.vocab_size=128256, or --model config.json");
 }
 
-void ReadFamily(Reading& reading) {
-  const bool rotary = reading.IsOn("use-rotary-position-embeddings") ||
-                      reading.Text("position-embedding-type") == "rope";
-  const bool rms = reading.Text("normalization") == "RMSNorm";
-  const bool squared = reading.IsOn("squared-relu");
-  const bool latent = reading.IsOn("multi-latent-attention");
-  const bool gated = reading.IsOn("swiglu");
-  const std::string_view position = reading.IsOn("use-rotary-position-embeddings")
-                                        ? "use-rotary-position-embeddings"
-                                        : "position-embedding-type";
-  reading.Set("model.kind", "transformer", "num-layers");
-  const std::filesystem::path file(reading.document().file);
-  reading.draft().Assume("model.name", file.stem().string(), "the file's name");
-  const bool head_norms = reading.IsOn("qk-layernorm") && !latent;
-  const bool llama = rotary && rms && gated;
-  const std::string_view family = latent                ? "latent"
-                                  : squared             ? "squared"
-                                  : llama || head_norms ? "gated"
-                                                        : "other";
-  reading.Set("model.family",
-              std::string(TextAt(*scenario::Child(Table<MegatronTable>(), "families"), family)),
-              latent ? std::string_view("multi-latent-attention") : position);
-  reading.Set("model.position", rotary ? "rotary" : "learned", position);
-  reading.Set("model.normalization", rms ? "rmsnorm" : "layernorm", "normalization");
-  reading.Set("model.activation",
-              squared ? "squared_relu"
-              : gated ? "swiglu"
-                      : "gelu",
-              squared ? "squared-relu" : "swiglu");
-  const std::string kind = reading.Text("position-embedding-type");
-  if (kind == "alibi" || kind == "relative" || kind == "none") {
-    reading.Omit("position-embedding-type", "positions are learned");
-  }
-  if (rms && !llama && !latent) reading.Set("model.norm_bias", "false", "normalization");
-  const bool biases = !reading.IsOn("disable-bias-linear");
-  const bool of_queries = biases || reading.IsOn("add-qkv-bias");
-  reading.Set("model.attention_bias", of_queries, "disable-bias-linear");
-  reading.Set("model.projection_bias", biases, "disable-bias-linear");
-  reading.Set("model.mlp_bias", biases, "disable-bias-linear");
-  reading.Set("model.tie_word_embeddings", !reading.IsOn("untie-embeddings-and-output-weights"),
-              "untie-embeddings-and-output-weights");
-  for (const auto& [option, key] : {std::pair("hidden-dropout", "model.dropout"),
-                                    std::pair("attention-dropout", "model.attention_dropout")}) {
-    const auto rate = reading.Get(option);
-    reading.Set(key, !rate || rate->Number().value_or(0) > 0, option);
-  }
-  // With latent attention these are norms of its vectors, which it always has.
-  if (head_norms) {
-    reading.Set("model.use_qk_norm", "true", "qk-layernorm");
-  }
-}
-
-void ReadLatentAttention(Reading& reading) {
-  reading.SetInteger("model.kv_lora_rank", "kv-lora-rank");
-  reading.SetInteger("model.q_lora_rank", "q-lora-rank");
-  reading.SetInteger("model.qk_nope_head_dim", "qk-head-dim");
-  reading.SetInteger("model.qk_rope_head_dim", "qk-pos-emb-head-dim");
-  reading.SetInteger("model.v_head_dim", "v-head-dim");
-}
-
 // The default feed-forward width: four times the hidden size; for gated layers two thirds of that,
 // in steps of 64.
 std::int64_t FeedForward(std::int64_t hidden, bool gated) {
@@ -138,22 +78,15 @@ std::int64_t FeedForward(std::int64_t hidden, bool gated) {
 // Reads the model's dimensions, if no option and no config.json names a model.
 void ReadModel(Reading& reading) {
   if (reading.Stated("num-layers") == nullptr || reading.draft().Find("model") != nullptr) return;
-  reading.SetInteger("model.num_hidden_layers", "num-layers");
+  reading.Apply("dimensions");
   const auto hidden = reading.Integer("hidden-size");
-  reading.SetInteger("model.hidden_size", "hidden-size");
-  reading.SetInteger("model.num_attention_heads", "num-attention-heads");
   const bool stated = reading.Stated("ffn-hidden-size") != nullptr;
   auto width = reading.Integer("ffn-hidden-size");
   if (!stated && hidden) width = FeedForward(*hidden, reading.IsOn("swiglu"));
   if (width) {
     reading.Set("model.intermediate_size", *width, stated ? "ffn-hidden-size" : "hidden-size");
   }
-  const bool latent = reading.IsOn("multi-latent-attention");
-  if (reading.IsOn("group-query-attention") && !latent) {
-    reading.SetInteger("model.num_key_value_heads", "num-query-groups");
-  }
-  if (!latent) reading.SetInteger("model.head_dim", "kv-channels");
-  reading.SetInteger("model.max_position_embeddings", "max-position-embeddings");
+  reading.Apply("attention_dimensions");
   if (const Setting* window = reading.Stated("window-size")) {
     const std::vector<std::string> sizes = window->value.Words();
     std::string digits = sizes.empty() ? "" : sizes.front();
@@ -161,17 +94,11 @@ void ReadModel(Reading& reading) {
     reading.Set("model.sliding_window", digits, "window-size");
     reading.SetInteger("model.sliding_window_pattern", "window-attn-skip-freq");
   }
-  ReadFamily(reading);
-  if (latent) ReadLatentAttention(reading);
+  const std::filesystem::path file(reading.document().file);
+  reading.draft().Assume("model.name", file.stem().string(), "the file's name");
+  reading.Apply("model");
   if (reading.Integer("num-experts").value_or(0) > 1) ReadExpertsOfModel(reading);
-  if (reading.Integer("mtp-num-layers").value_or(0) > 0) {
-    reading.SetInteger("model.num_nextn_predict_layers", "mtp-num-layers");
-    reading.SetIfOn("model.mtp_use_repeated_layer", "true", "mtp-use-repeated-layer");
-  }
-  const Entry* position = reading.draft().Find("model.position");
-  const bool rotary = position != nullptr && position->value == "rotary";
-  if (rotary) reading.SetNumber("model.rope_theta", "rotary-base");
-  reading.SetNumber("model.norm_epsilon", "norm-epsilon");
+  reading.Apply("rest_of_model");
   if (reading.IsOn("use-rope-scaling")) {
     const auto factor = reading.Get("rope-scaling-factor");
     reading.Set("model.rope_scaling",
@@ -180,69 +107,6 @@ void ReadModel(Reading& reading) {
                 "use-rope-scaling");
   }
   ReadVocabulary(reading);
-}
-
-void ReadPrecision(Reading& reading) {
-  const std::string_view key = "training.precision";
-  const bool quantised = !reading.Text("fp8-format").empty() || reading.IsOn("fp8-hybrid");
-  const std::string recipe = reading.Text("fp8-recipe");
-  if (quantised && reading.IsOn("fp8-param-gather")) {
-    reading.Omit("fp8-param-gather",
-                 "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to "
-                 "twice the real time");
-  }
-  if (!reading.Text("fp4-format").empty()) {
-    reading.Set(key, "nvfp4", "fp4-format");
-  } else if (quantised && recipe == "mxfp8") {
-    reading.Set(key, "mxfp8", "fp8-recipe");
-  } else if (quantised) {
-    reading.Set(key, "fp8", reading.Stated("fp8-format") != nullptr ? "fp8-format" : "fp8-hybrid");
-    reading.Set("training.fp8_scaling", recipe == "delayed" ? "delayed" : "current", "fp8-recipe");
-    if (recipe != "delayed" && recipe != "tensorwise") {
-      reading.Omit("fp8-recipe",
-                   "each tensor has one scale, computed from the values of the tensor");
-    }
-  } else if (reading.IsOn("bf16")) {
-    reading.Set(key, "bf16", "bf16");
-  } else if (reading.IsOn("fp16")) {
-    reading.Set(key, "fp16", "fp16");
-  } else {
-    reading.Set(key, "fp32", "bf16");
-    return;
-  }
-  if (reading.has_file_of("DeepSpeed") || reading.IsOn("deepspeed")) return;
-  const bool half = reading.IsOn("fp16");
-  const bool in_bf16 =
-      reading.IsOn("grad-reduce-in-bf16") || (reading.Text("main-grads-dtype") == "bf16" &&
-                                              !reading.IsOn("accumulate-allreduce-grads-in-fp32"));
-  const std::string_view gradients = "training.gradient_dtype";
-  if (reading.IsOn("accumulate-allreduce-grads-in-fp32")) {
-    reading.Set(gradients, "fp32", "accumulate-allreduce-grads-in-fp32");
-  } else if (in_bf16 && !half) {
-    reading.Set(gradients, "bf16",
-                reading.IsOn("grad-reduce-in-bf16") ? "grad-reduce-in-bf16" : "main-grads-dtype");
-  } else if (!half) {
-    reading.Set(gradients, "fp32", "main-grads-dtype");
-  }
-}
-
-void ReadAttention(Reading& reading) {
-  const std::string_view key = "training.attention";
-  const std::string_view option = "attention-backend";
-  const std::string backend = reading.Text(option);
-  if (backend == "flash" || backend == "fused") {
-    reading.Set(key, backend == "flash" ? "flash" : "cudnn", option);
-  } else if (backend == "unfused" || backend == "local") {
-    const bool fused = !reading.IsOn("no-masked-softmax-fusion");
-    const bool wide = reading.IsOn("attention-softmax-in-fp32");
-    reading.Set(key, fused ? "fused_softmax" : wide ? "math_fp32" : "math", option);
-  } else if (reading.IsOn("use-flash-attn")) {
-    // megatron/core ignores it (NVIDIA/Megatron-LM @ d98e8a64ddf3; megatron/legacy did not):
-    // Transformer Engine chooses its kernel.
-    reading.Omit(
-        "use-flash-attn",
-        "the option --attention-backend selects the attention kernel of Transformer Engine");
-  }
 }
 
 void ReadModules(Reading& reading) {
@@ -299,17 +163,6 @@ void ReadRecomputation(Reading& reading) {
   }
 }
 
-void ReadOffloading(Reading& reading) {
-  const std::string_view option = "cpu-offloading-num-layers";
-  const auto offloaded = reading.Integer(option);
-  const auto layers = reading.Integer("num-layers");
-  if (!offloaded || *offloaded == 0) return;
-  if (layers && *offloaded + 1 < *layers) {
-    reading.Omit(option, "activations of all blocks are offloaded");
-  }
-  reading.Set("training.activation_offload", "true", option);
-}
-
 void ReadContext(Reading& reading) {
   if (reading.draft().Integer("parallelism.context").value_or(1) == 1) return;
   constexpr std::string_view kMethods =
@@ -323,18 +176,6 @@ void ReadContext(Reading& reading) {
     if (stated != nullptr && !stated->value.Words().empty()) {
       reading.Set("parallelism.context_inner", stated->value.Words().front(), stated->name);
     }
-  }
-}
-
-void ReadTensor(Reading& reading) {
-  reading.SetIfOn("training.async_tensor_model_parallel_allreduce", "false",
-                  "no-async-tensor-model-parallel-allreduce");
-  if (reading.draft().Integer("parallelism.tensor").value_or(1) == 1) return;
-  reading.SetInteger("software.cuda_device_max_connections", "env.CUDA_DEVICE_MAX_CONNECTIONS");
-  const bool divides = reading.IsOn("sequence-parallel");
-  reading.Set("parallelism.sequence_parallel", divides, "sequence-parallel");
-  if (reading.IsOn("tp-comm-overlap") && divides) {
-    reading.Set("training.tensor_overlap", "user_buffers", "tp-comm-overlap");
   }
 }
 
@@ -402,7 +243,7 @@ void ReadPipeline(Reading& reading) {
 void ReadExperts(Reading& reading) {
   // From the arguments, or from the model that they or the command line name.
   const bool experts = reading.Integer("num-experts").value_or(reading.experts().value_or(0)) > 1;
-  if (experts) ReadHowExpertsRun(reading);
+  if (experts) reading.Apply("experts");
   for (const char* option : {"expert-model-parallel-size", "moe-expert-parallel-size"}) {
     if (const auto degree = reading.Integer(option); degree && *degree > 1) {
       reading.Set("parallelism.expert", *degree, option);
@@ -414,33 +255,6 @@ void ReadExperts(Reading& reading) {
     if (differs && experts) {
       reading.Set("parallelism.expert_tensor", *degree, "expert-tensor-parallel-size");
     }
-  }
-}
-
-// Reads the optimizer in one kernel with remainders, and its states in host memory.
-void ReadPrecisionAware(Reading& reading) {
-  const bool aware = reading.IsOn("use-precision-aware-optimizer");
-  if (!aware) return;
-  if (!reading.IsOn("optimizer-cpu-offload")) {
-    reading.Set("data_parallel.copy_main_gradients", "false", "use-precision-aware-optimizer");
-  } else {
-    reading.Set("data_parallel.optimizer_cpu_offload", "true", "optimizer-cpu-offload");
-    const auto fraction = reading.Get("optimizer-offload-fraction");
-    if (fraction && fraction->Number().value_or(1) < 1) {
-      reading.Omit("optimizer-offload-fraction", "all optimizer states are stored in host memory");
-    }
-    reading.SetIfOn("data_parallel.overlap_cpu_optimizer_d2h_h2d", "true",
-                    "overlap-cpu-optimizer-d2h-h2d");
-    return;
-  }
-  if (reading.IsOn("bf16")) {
-    reading.Set("training.master_weights", "fp16_remainder", "use-precision-aware-optimizer");
-  }
-  const std::string moments = reading.Text("exp-avg-dtype");
-  if (moments == "fp32" || moments == "bf16" || moments == "fp16") {
-    reading.Set("training.optimizer_state_dtype", moments, "exp-avg-dtype");
-  } else {
-    reading.Omit("exp-avg-dtype", "the moments of the optimizer are stored in FP32");
   }
 }
 
@@ -467,12 +281,7 @@ void ReadByDeepSpeed(Reading& reading) {
 
 void ReadSharding(Reading& reading) {
   if (IsByDeepSpeed(reading)) return ReadByDeepSpeed(reading);
-  reading.Set("data_parallel.overlap", reading.IsOn("overlap-grad-reduce"), "overlap-grad-reduce");
-  const bool shards = reading.IsOn("use-distributed-optimizer");
-  reading.Set("data_parallel.framework", "megatron", "use-distributed-optimizer");
-  reading.Set("data_parallel.zero_stage", shards ? "1" : "0", "use-distributed-optimizer");
-  reading.SetIfOn("data_parallel.gradient_accumulation_fusion", "false",
-                  "no-gradient-accumulation-fusion");
+  reading.Apply("sharding");
   const auto bucket = reading.Integer("ddp-bucket-size");
   if (bucket && reading.IsOn("overlap-grad-reduce")) {
     const auto is_fp32 = [&reading](const char* key) {
@@ -484,12 +293,8 @@ void ReadSharding(Reading& reading) {
     reading.Set("data_parallel.bucket_size", fmt::format("{} B", *bucket * bytes),
                 "ddp-bucket-size", fmt::format("{} gradients", *bucket));
   }
-  if (!shards) return;
-  reading.Set("data_parallel.overlap_param_gather", reading.IsOn("overlap-param-gather"),
-              "overlap-param-gather");
-  reading.SetIfOn("data_parallel.overlap_param_gather_with_optimizer_step", "true",
-                  "overlap-param-gather-with-optimizer-step");
-  ReadPrecisionAware(reading);
+  if (!reading.IsOn("use-distributed-optimizer")) return;
+  reading.Apply("distributed_optimizer");
   const std::string_view instances = "num-distributed-optimizer-instances";
   const std::int64_t copies = reading.Integer(instances).value_or(1);
   if (copies == 1) return;
@@ -528,17 +333,18 @@ void Rules(Reading& reading) {
   if (reading.Stated("global-batch-size") == nullptr) {
     reading.Set("training.gradient_accumulation", "1", "global-batch-size");
   }
-  ReadPrecision(reading);
+  reading.Apply("precision");
+  if (!IsByDeepSpeed(reading)) reading.Apply("gradient_type");
   ReadClipping(reading, "clip-grad");
-  ReadAttention(reading);
+  reading.Apply("attention");
   const auto divisor = reading.Integer("make-vocab-size-divisible-by");
   if (divisor && !IsByDeepSpeed(reading)) {
     reading.Set("training.make_vocab_size_divisible_by", *divisor, "make-vocab-size-divisible-by");
   }
   reading.SetIfOn("training.deterministic", "true", "deterministic-mode");
   ReadRecomputation(reading);
-  ReadOffloading(reading);
-  ReadTensor(reading);
+  reading.Apply("offloading");
+  reading.Apply("tensor");
   ReadContext(reading);
   ReadPipeline(reading);
   ReadExperts(reading);
@@ -552,7 +358,7 @@ const Framework kMegatron = {
     .name = "Megatron-LM",
     .form = "Megatron-LM's arguments (shell or YAML; also YAML of NeMo and Megatron-Bridge)",
     .release = "000c4ac2",
-    .options = Options<MegatronTable>,
+    .table = Program<MegatronTable>,
     .rules = Rules};
 
 namespace {

@@ -110,6 +110,15 @@ void ReadCopies(Reading& reading, std::string_view option, std::int64_t copies,
               std::move(remark));
 }
 
+void AskForDeepSpeedFile(Reading& reading, std::string_view option) {
+  const Value& file = reading.Stated(option)->value;
+  reading.Wrong(
+      option,
+      fmt::format("the DeepSpeed configuration {} is missing on the command line",
+                  Quoted(file.Shown())),
+      fmt::format("add the file: stepcast init {} {}", reading.document().file, file.text));
+}
+
 void ReadClipping(Reading& reading, std::string_view option) {
   const auto norm = reading.Get(option);
   if (!norm || !norm->Number()) return;

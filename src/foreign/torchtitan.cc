@@ -184,28 +184,7 @@ void ReadStates(Reading& reading) {
 }
 
 void ReadCheckpointing(Reading& reading) {
-  const std::string_view option = "activation_checkpoint.mode";
-  const std::string_view key = "training.activation_checkpointing";
-  const std::string mode = reading.Text(option);
-  if (mode == "none" || mode == "full") {
-    reading.Set(key, mode, option);
-    return;
-  }
-  if (mode != "selective") {
-    reading.Omit(option,
-                 "all activations are stored, so the memory forecast is too high and the forecast "
-                 "step time is too short");
-    reading.Set(key, "none", option);
-    return;
-  }
-  const std::string_view choice = "activation_checkpoint.selective_ac_option";
-  const std::string part = reading.Text(choice);
-  if (part == "op") {
-    reading.Set(key, "selective_op", reading.Stated(choice) != nullptr ? choice : option);
-    return;
-  }
-  reading.Set(key, "full", option, "of some blocks");
-  reading.Set("training.checkpointed_blocks", part == "1" ? "all" : "1/" + part, choice);
+  reading.Apply(Table<TorchtitanTable>(), "recomputation");
 }
 
 // Before this option existed, recomputation stopped early by default, as in PyTorch.
@@ -314,23 +293,14 @@ void ReadTokens(Reading& reading) {
   reading.Set("training.gradient_accumulation", micro_batches, stages > 1 ? count : step);
 }
 
-// The kind of recomputation is the name of a class.
 void ReadCheckpointingClass(Reading& reading) {
-  const std::string_view option = "activation_checkpoint";
-  const std::string name = reading.Text(option);
-  const std::string_view key = "training.activation_checkpointing";
-  if (name == "ActivationCheckpointConfig") {  // until 2026
-    ReadCheckpointing(reading);
-    reading.Set("training.checkpoint_early_stop", reading.IsOn("activation_checkpoint.early_stop"),
-                "activation_checkpoint.early_stop");
-  } else if (name.starts_with("SelectiveAC")) {
-    reading.Set(key, "selective_op", option);
-  } else if (name.starts_with("FullAC")) {
-    reading.Set(key, "full", option);
-  } else {
-    reading.Set(key, "none", option);
-    if (!name.empty() && name != "None") reading.Omit(option, "all activations are stored");
+  if (reading.Text("activation_checkpoint") != "ActivationCheckpointConfig") {
+    return reading.Apply("recomputation");
   }
+  // Until 2026.
+  ReadCheckpointing(reading);
+  reading.Set("training.checkpoint_early_stop", reading.IsOn("activation_checkpoint.early_stop"),
+              "activation_checkpoint.early_stop");
 }
 
 // Reads the list of classes that replace linear layers.
@@ -356,20 +326,6 @@ void ReadConverters(Reading& reading) {
   reading.Set("training.fp8_scaling",
               reading.Text(recipe) == "rowwise" ? "torchao_rowwise" : "torchao",
               reading.Stated(recipe) != nullptr ? recipe : option);
-}
-
-void ReadOptimizerClass(Reading& reading) {
-  const std::string optimizer = reading.Text("optimizer");
-  reading.Set("training.optimizer", "adamw", "optimizer");
-  if (optimizer.starts_with("OptimizersInBackward")) {
-    reading.Set("training.optimizer_in_backward", "true", "optimizer");
-    reading.Set("training.gradient_clipping", "none", "optimizer");
-    return;
-  }
-  reading.Set("training.optimizer_implementation", "fused", "optimizer");
-  if (optimizer != "default_adamw" && !optimizer.starts_with("OptimizersContainer")) {
-    reading.Omit("optimizer", "the optimizer is AdamW");
-  }
 }
 
 void PythonRules(Reading& reading) {
@@ -398,7 +354,7 @@ void PythonRules(Reading& reading) {
               has_switch ? "compile.enable" : "compile");
   ReadConverters(reading);
   ReadCheckpointingClass(reading);
-  ReadOptimizerClass(reading);
+  reading.Apply("optimizer");
   ReadAllocator(reading);
 }
 
@@ -407,13 +363,13 @@ void PythonRules(Reading& reading) {
 const Framework kTorchtitan = {.name = "torchtitan",
                                .form = "torchtitan's job configuration (TOML)",
                                .release = "238fa9953e4a",
-                               .options = Options<TorchtitanTable>,
+                               .table = Program<TorchtitanTable>,
                                .rules = TomlRules};
 
 const Framework kTorchtitanPython = {.name = "torchtitan",
                                      .form = "torchtitan's configuration in Python",
                                      .release = "f204eb63c07b",
-                                     .options = Options<TorchtitanPythonTable>,
+                                     .table = Program<TorchtitanPythonTable>,
                                      .rules = PythonRules};
 
 bool IsTorchtitan(const Document& document) {

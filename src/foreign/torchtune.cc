@@ -64,30 +64,6 @@ void ReadAdapters(Reading& reading) {
   reading.SetNumber("training.lora.dropout", "model.lora_dropout");
 }
 
-// Parameters, gradients and states all have one data type.
-void ReadTypes(Reading& reading) {
-  const bool full = reading.Text("dtype") == "fp32";
-  if (reading.IsOn("enable_fp8_training")) {
-    reading.Set("training.precision", "fp8", "enable_fp8_training");
-    reading.Set("training.parameter_dtype", full ? "fp32" : "bf16", "dtype");
-    const std::string recipe = reading.Text("fp8_recipe_name");
-    if (recipe.starts_with("rowwise")) {
-      reading.Set("training.fp8_scaling", "torchao_rowwise", "fp8_recipe_name");
-    }
-  } else {
-    reading.Set("training.precision", full ? "fp32" : "bf16", "dtype");
-  }
-}
-
-void ReadRecomputation(Reading& reading) {
-  const std::string_view option = "enable_activation_checkpointing";
-  reading.Set("training.activation_checkpointing", reading.IsOn(option) ? "full" : "none", option);
-  if (reading.IsOn(option) || reading.Text("ac_mode").empty()) return;
-  reading.Omit(
-      "ac_mode",
-      "no block is recomputed; to recompute blocks, set training.activation_checkpointing");
-}
-
 // A recipe for one device shards nothing. No file states its recipe.
 void ReadSharding(Reading& reading) {
   const bool alone = reading.devices() == 1;
@@ -156,8 +132,8 @@ void ReadLoss(Reading& reading) {
 void Rules(Reading& reading) {
   ReadModel(reading);
   ReadAdapters(reading);
-  ReadTypes(reading);
-  ReadRecomputation(reading);
+  reading.Apply("precision");
+  reading.Apply("recomputation");
   ReadSharding(reading);
   ReadOptimizer(reading);
   ReadLoss(reading);
@@ -173,7 +149,7 @@ void Rules(Reading& reading) {
 const Framework kTorchtune = {.name = "torchtune",
                               .form = "torchtune's recipes (YAML)",
                               .release = "015b39c745a2",
-                              .options = Options<TorchtuneTable>,
+                              .table = Program<TorchtuneTable>,
                               .rules = Rules};
 
 bool IsTorchtune(const Document& document) {

@@ -27,22 +27,13 @@ bool IsConvertedByFsdp(const Reading& reading) {
 }
 
 void ReadTypes(Reading& reading) {
-  const std::string_view key = "training.precision";
-  const bool pure = reading.IsOn("pure_bf16");
-  if (reading.IsOn("bf16") || pure) {
-    reading.Set(key, "bf16", pure ? "pure_bf16" : "bf16");
-  } else if (reading.IsOn("fp16")) {
-    reading.Set(key, "fp16", "fp16");
-  } else {
-    reading.Set(key, reading.IsOn("tf32") ? "tf32" : "fp32",
-                reading.IsOn("tf32") ? "tf32" : "bf16");
-  }
+  reading.Apply("precision");
   // DeepSpeed keeps them in its compute type.
   if (reading.under_deepspeed()) return;
   const std::string_view type = reading.Stated("dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::string named = reading.Text(type);
   constexpr std::string_view kTypes = "bfloat16=bf16 float16=fp16 float32=fp32";
-  if (pure) {
+  if (reading.IsOn("pure_bf16")) {
     reading.Set("training.parameter_dtype", "bf16", "pure_bf16");
   } else if (IsConvertedByFsdp(reading)) {
     return;
@@ -110,11 +101,7 @@ void AskForFiles(Reading& reading) {
             reading.document().file));
     return;
   }
-  reading.Wrong(
-      "deepspeed",
-      fmt::format("the DeepSpeed configuration {} is missing on the command line",
-                  Quoted(named->value.Shown())),
-      fmt::format("add the file: stepcast init {} {}", reading.document().file, named->value.text));
+  AskForDeepSpeedFile(reading, "deepspeed");
 }
 
 // Whether the file belongs to LLaMA-Factory, which adds keys to the Trainer's, and other
@@ -224,7 +211,7 @@ void Rules(Reading& reading) {
 const Framework kTransformers = {.name = "transformers",
                                  .form = "Hugging Face's TrainingArguments (YAML, JSON, shell)",
                                  .release = "v5.0",
-                                 .options = Options<TransformersTable>,
+                                 .table = Program<TransformersTable>,
                                  .rules = Rules};
 
 std::optional<Document> TransformersDocument(const Document& document) {
