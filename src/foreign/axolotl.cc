@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <string>
 
-#include "fmt/format.h"
 #include "src/foreign/readers.h"
 #include "src/foreign/shared_options.h"
 
@@ -108,14 +107,6 @@ void ReadLengths(Reading& reading) {
   }
 }
 
-void ReadAttention(Reading& reading, bool liger) {
-  for (const auto& [option, word] :
-       {std::pair("flash_attention", "flash"), std::pair("eager_attention", "math_fp32")}) {
-    if (reading.IsOn(option)) reading.Set("training.attention", word, option);
-  }
-  ReadHubKernels(reading, "attn_implementation", liger, "liger_rms_norm");
-}
-
 void Rules(Reading& reading) {
   ReadHubModel(reading, "base_model");
   reading.Apply("precision");
@@ -131,10 +122,9 @@ void Rules(Reading& reading) {
   ReadClipping(reading, "max_grad_norm");
   ReadRecomputation(reading);
   reading.SetIfOn("training.compile", "true", "torch_compile");
-  ReadAttention(reading, reading.IsOn("liger_rms_norm"));
-  if (reading.IsOn("flash_attn_rms_norm") && !reading.IsOn("liger_rms_norm")) {
-    reading.Set("training.norm", "fused", "flash_attn_rms_norm", "FlashAttention's kernel");
-  }
+  reading.Apply("attention");
+  ReadHubKernels(reading, "attn_implementation", reading.IsOn("liger_rms_norm"), "liger_rms_norm");
+  reading.Apply("norm");
   ReadPlugins(reading);
   ReadLengths(reading);
   ReadLoss(reading);

@@ -1,7 +1,6 @@
 #include "src/foreign/frameworks.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
@@ -66,16 +65,7 @@ void Rules(Reading& reading) {
                         .tensor = "parallelism_config.parallelism_config_tp_size",
                         .context = "parallelism_config.parallelism_config_cp_size",
                         .expert = ""});
-  const std::string precision = reading.Text("mixed_precision");
-  if (precision == "bf16" || precision == "fp16") {
-    reading.Set("training.precision", precision, "mixed_precision");
-  } else if (precision == "fp8") {
-    reading.Set("training.precision", "fp8", "mixed_precision");
-  }
-  const std::string dynamo = reading.Text("dynamo_config.dynamo_backend");
-  if (!dynamo.empty() && dynamo != "NO" && dynamo != "no") {
-    reading.Set("training.compile", "true", "dynamo_config.dynamo_backend");
-  }
+  reading.Apply("precision");
   ReadProcesses(reading);
   ReadHubExperts(reading);
 }

@@ -233,10 +233,7 @@ void ReadPipeline(Reading& reading) {
   }
   ReadUnevenStages(reading, stages);
   if (reading.draft().Integer(key).value_or(1) > 1) {
-    reading.SetInteger("parallelism.microbatch_group_size_per_vp_stage",
-                       "microbatch-group-size-per-virtual-pipeline-stage");
-    reading.SetIfOn("data_parallel.overlap_p2p_comm", "false", "no-overlap-p2p-communication");
-    reading.SetIfOn("data_parallel.align_param_gather", "false", "no-align-param-gather");
+    reading.Apply("virtual_stages");
   }
 }
 
@@ -329,10 +326,7 @@ void ReadRecipe(Reading& reading) {
 void Rules(Reading& reading) {
   ReadRecipe(reading);
   ReadModel(reading);
-  reading.SetInteger("training.global_batch_size", "global-batch-size");
-  if (reading.Stated("global-batch-size") == nullptr) {
-    reading.Set("training.gradient_accumulation", "1", "global-batch-size");
-  }
+  reading.Apply("batch");
   reading.Apply("precision");
   if (!IsByDeepSpeed(reading)) reading.Apply("gradient_type");
   ReadClipping(reading, "clip-grad");

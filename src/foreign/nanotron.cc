@@ -12,16 +12,9 @@ namespace {
 
 void ReadModel(Reading& reading) {
   if (reading.draft().Find("model") != nullptr) return;
-  const bool qwen = reading.IsOn("model.model_config.is_qwen2_config");
-  reading.Set("model.kind", "transformer", "model.model_config.hidden_size");
   const std::filesystem::path file(reading.document().file);
   reading.draft().Assume("model.name", file.stem().string(), "the file's name");
-  reading.Set("model.family", qwen ? "qwen2" : "llama",
-              qwen ? "model.model_config.is_qwen2_config" : "model.model_config.is_llama_config");
-  const std::string_view activation = "model.model_config.hidden_act";
-  if (reading.Text(activation) != "silu") {
-    reading.Omit(activation, "the feed-forward layer is SwiGLU");
-  }
+  reading.Apply("model");
   const std::string_view multiple = "model.make_vocab_size_divisible_by";
   const std::int64_t unit =
       std::clamp<std::int64_t>(reading.Integer(multiple).value_or(1), 1, 1'000'000) *
@@ -36,11 +29,10 @@ void Rules(Reading& reading) {
   reading.Apply("axes");
   reading.Apply("optimizer");
   ReadClipping(reading, "optimizer.clip_grad");
-  reading.Set("data_parallel.framework", "nanotron", "optimizer.zero_stage");
-  const std::int64_t stage = reading.Integer("optimizer.zero_stage").value_or(0);
-  reading.Set("data_parallel.zero_stage", stage, "optimizer.zero_stage");
+  reading.Apply("sharding");
   const std::string_view bucket = "model.ddp_bucket_cap_mb";
-  if (const auto size = reading.Integer(bucket); size && stage == 0) {
+  if (const auto size = reading.Integer(bucket);
+      size && reading.Integer("optimizer.zero_stage").value_or(0) == 0) {
     reading.Set("data_parallel.bucket_size", fmt::format("{} MiB", *size), bucket);
   }
   reading.Apply("recomputation");

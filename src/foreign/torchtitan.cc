@@ -177,12 +177,6 @@ void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
   }
 }
 
-// PyTorch's optimizer updates the parameters themselves, without a master copy.
-void ReadStates(Reading& reading) {
-  if (reading.Text("training.dtype") != "bfloat16") return;
-  reading.Set("training.master_weights", "none", "training.dtype");
-}
-
 void ReadCheckpointing(Reading& reading) {
   reading.Apply(Table<TorchtitanTable>(), "recomputation");
 }
@@ -232,7 +226,7 @@ void TomlRules(Reading& reading) {
   ReadSchedule(reading);
   ReadBatch(reading);
   ReadClipping(reading);
-  ReadStates(reading);
+  reading.Apply(Table<TorchtitanTable>(), "states");
   const std::string_view fused_head = "liger_kernel.enable_fused_linear_cross_entropy";
   if (reading.IsOn(fused_head)) ReadChunkedLoss(reading, fused_head, std::nullopt);
   const bool by_training = reading.Stated("training.compile") != nullptr;
@@ -342,7 +336,7 @@ void PythonRules(Reading& reading) {
   ReadSchedule(reading);
   ReadTokens(reading);
   ReadClipping(reading);
-  ReadStates(reading);
+  reading.Apply(Table<TorchtitanTable>(), "states");
   if (reading.Text("loss").starts_with("Chunked")) {
     ReadChunkedLoss(reading, "loss", reading.Integer("loss.num_chunks"));
   }

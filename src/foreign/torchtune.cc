@@ -137,10 +137,7 @@ void Rules(Reading& reading) {
   ReadSharding(reading);
   ReadOptimizer(reading);
   ReadLoss(reading);
-  const bool compiles_model = reading.Stated("compile.model") != nullptr;
-  if (reading.IsOn(compiles_model ? "compile.model" : "compile")) {
-    reading.Set("training.compile", "true", compiles_model ? "compile.model" : "compile");
-  }
+  reading.Apply("compile");
   ReadBatching(reading, reading.IsOn("dataset.packed") ? "packed" : "padded", "dataset.packed");
 }
 

@@ -46,13 +46,6 @@ void ReadTypes(Reading& reading) {
   }
 }
 
-void ReadBatch(Reading& reading) {
-  const auto batch = reading.Integer("per_device_train_batch_size");
-  if (batch) {
-    reading.Set("training.micro_batch_size", *batch, "per_device_train_batch_size");
-  }
-}
-
 // Applies if neither DeepSpeed nor accelerate decides.
 void ReadSharding(Reading& reading) {
   if (reading.has_file_of("DeepSpeed")) return;
@@ -185,7 +178,7 @@ void ReadLengths(Reading& reading) {
 void Rules(Reading& reading) {
   ReadHubModel(reading,
                reading.Stated("model_name_or_path") != nullptr ? "model_name_or_path" : "model");
-  ReadBatch(reading);
+  reading.Apply("batch");
   ReadTypes(reading);
   ReadSharding(reading);
   AskForFiles(reading);
