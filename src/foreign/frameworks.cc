@@ -1,6 +1,5 @@
 #include "src/foreign/frameworks.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "fmt/format.h"

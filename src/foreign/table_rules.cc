@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/foreign/framework.h"
