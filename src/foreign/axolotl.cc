@@ -1,105 +1,16 @@
 #include <algorithm>
 #include <string>
 
-#include "fmt/format.h"
 #include "src/foreign/readers.h"
 #include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 namespace {
 
-// From axolotl-ai-cloud/axolotl@067b021c8b87 src/axolotl/utils/schemas.
-constexpr Option kOptions[] = {
-    Rule("base_model bf16=auto bfloat16 fp16 fp8 tf32 float32 optimizer=adamw_torch_fused "
-         "max_grad_norm=1.0 gradient_checkpointing=false activation_offloading torch_compile "
-         "attn_implementation flash_attention sdp_attention eager_attention "
-         "flash_attn_cross_entropy flash_attn_rms_norm sample_packing pad_to_sequence_len adapter "
-         "lora_r lora_target_modules lora_target_linear lora_dropout fsdp fsdp_version "
-         "fsdp_config.fsdp_version fsdp_config.reshard_after_forward "
-         "fsdp_config.fsdp_reshard_after_forward fsdp_config.sharding_strategy "
-         "fsdp_config.fsdp_sharding_strategy fsdp_config.offload_params "
-         "fsdp_config.fsdp_offload_params fsdp_config.auto_wrap_policy "
-         "fsdp_config.fsdp_auto_wrap_policy fsdp_config.backward_prefetch "
-         "fsdp_config.fsdp_backward_prefetch fsdp_config.forward_prefetch "
-         "fsdp_config.fsdp_forward_prefetch fsdp_config.use_orig_params "
-         "fsdp_config.fsdp_use_orig_params fsdp_config.limit_all_gathers "
-         "fsdp_config.fsdp_limit_all_gathers fsdp_config.activation_checkpointing "
-         "fsdp_config.fsdp_activation_checkpointing deepspeed dp_shard_size dp_replicate_size "
-         "tensor_parallel_size context_parallel_size sequence_parallel_degree expert_parallel_size "
-         "plugins liger_rope liger_rms_norm liger_glu_activation liger_cross_entropy "
-         "liger_fused_linear_cross_entropy cut_cross_entropy group_by_length"),
-    Sets("sequence_len", "training.sequence_length", "2048"),
-    Sets("micro_batch_size", "training.micro_batch_size", "1"),
-    Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
-    NotModelled("fp8_enable_fsdp_float8_all_gather", "false",
-                "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to "
-                "twice the real time"),
-    NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
-    NotModelled("xformers_attention flex_attention", "false",
-                "PyTorch chooses the attention kernel"),
-    NotModelled("flash_attn_fuse_mlp", "false",
-                "the operations of the feed-forward layer run as separate kernels"),
-    NotModelled("flash_attn_fuse_qkv", "false",
-                "three separate matrix multiplications compute queries, keys and values"),
-    NotModelled("s2_attention", "false", "attention covers the complete sequence"),
-    NotModelled("tiled_mlp", "false",
-                "the feed-forward layer computes complete sequences, not parts of sequences"),
-    NotModelled("lora_mlp_kernel lora_qkv_kernel lora_o_kernel", "false",
-                "adapters are separate linear layers"),
-    NotModelled("peft_use_dora", "false", "adapters are standard LoRA adapters"),
-    NotModelled("load_in_4bit load_in_8bit", "false",
-                "frozen parameters are stored in 16 bits, without quantization"),
-    NotModelled("unfrozen_parameters", "", "all parameters are trained"),
-    NotModelled(
-        "ring_attn_func", "",
-        "the setting parallelism.context_method selects the algorithm of context parallelism"),
-    NotModelled("chunked_cross_entropy", "false",
-                "all logits are copied to FP32 at once, so the memory forecast is too high"),
-    Sets("experts_implementation", "experts.products", "",
-         "grouped_mm=grouped scattermoe=grouped sonicmoe=grouped eager=looped"),
-    NotModelled("quantize_moe_experts", "false", "the weights of experts are stored in 16 bits"),
-    NotModelled("rl", "", "the training is supervised"),
-    NotModelled("train_on_inputs", "false true", "the loss includes all tokens"),
-    NotModelled("neftune_noise_alpha", "", "training adds no noise to embeddings"),
-    NoEffect("base_model_config optim_args* gradient_checkpointing_kwargs* torch_compile_mode "
-             "sample_packing_* excess_length_strategy eval_sample_packing min_sample_len "
-             "eot_tokens experimental_skip_move_to_device lora_alpha lora_model_dir "
-             "lora_modules_to_save fsdp_config* heads_k_stride liger_layer_norm dataset* "
-             "test_datasets shuffle_* val_set_size chat_template* output_dir special_tokens* "
-             "tokens tokenizer_* model_type is_llama_derived_model trust_remote_code strict hub_* "
-             "push_to_hub num_epochs max_steps lr_scheduler* cosine_* learning_rate embedding_lr* "
-             "weight_decay adam_* warmup_* logging_steps log* eval* save* wandb_* use_wandb "
-             "mlflow_* comet_* use_tensorboard seed debug ddp_timeout resume_from_checkpoint "
-             "auto_resume_from_checkpoints early_stopping_patience local_rank low_cpu_mem_usage "
-             "loss_watchdog_* profiler_* gc_steps include_tkps dataloader_*"),
-};
-
-void ReadTypes(Reading& reading) {
-  const std::string_view key = "training.precision";
-  const std::string bf16 = reading.Text("bf16");
-  const bool half = reading.IsOn("fp16");
-  if (reading.IsOn("fp8")) {
-    reading.Set(key, "fp8", "fp8");
-  } else if (half) {
-    reading.Set(key, "fp16", "fp16");
-  } else if (bf16 == "auto" || bf16 == "full" || reading.IsOn("bf16") || reading.IsOn("bfloat16")) {
-    reading.Set(key, "bf16", reading.IsOn("bfloat16") ? "bfloat16" : "bf16");
-  } else {
-    reading.Set(key, reading.IsOn("tf32") ? "tf32" : "fp32",
-                reading.IsOn("tf32") ? "tf32" : "bf16");
-  }
-  reading.SetIfOn("training.parameter_dtype", "fp32", "float32");
-}
-
 void ReadSharding(Reading& reading) {
   if (const Setting* named = reading.Stated("deepspeed")) {
     if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
-      reading.Wrong("deepspeed",
-                    fmt::format("the DeepSpeed configuration {} is missing on the command line",
-                                Quoted(named->value.Shown())),
-                    fmt::format("add the file: stepcast init {} {}", reading.document().file,
-                                named->value.text));
-      return;
+      return AskForDeepSpeedFile(reading, "deepspeed");
     }
   }
   const auto& settings = reading.document().settings;
@@ -196,17 +107,9 @@ void ReadLengths(Reading& reading) {
   }
 }
 
-void ReadAttention(Reading& reading, bool liger) {
-  for (const auto& [option, word] :
-       {std::pair("flash_attention", "flash"), std::pair("eager_attention", "math_fp32")}) {
-    if (reading.IsOn(option)) reading.Set("training.attention", word, option);
-  }
-  ReadHubKernels(reading, "attn_implementation", liger, "liger_rms_norm");
-}
-
 void Rules(Reading& reading) {
   ReadHubModel(reading, "base_model");
-  ReadTypes(reading);
+  reading.Apply("precision");
   ReadSharding(reading);
   ReadDegrees(reading, {.shard = "dp_shard_size",
                         .replicate = "dp_replicate_size",
@@ -219,10 +122,9 @@ void Rules(Reading& reading) {
   ReadClipping(reading, "max_grad_norm");
   ReadRecomputation(reading);
   reading.SetIfOn("training.compile", "true", "torch_compile");
-  ReadAttention(reading, reading.IsOn("liger_rms_norm"));
-  if (reading.IsOn("flash_attn_rms_norm") && !reading.IsOn("liger_rms_norm")) {
-    reading.Set("training.norm", "fused", "flash_attn_rms_norm", "FlashAttention's kernel");
-  }
+  reading.Apply("attention");
+  ReadHubKernels(reading, "attn_implementation", reading.IsOn("liger_rms_norm"), "liger_rms_norm");
+  reading.Apply("norm");
   ReadPlugins(reading);
   ReadLengths(reading);
   ReadLoss(reading);
@@ -235,7 +137,7 @@ void Rules(Reading& reading) {
 const Framework kAxolotl = {.name = "axolotl",
                             .form = "axolotl's configuration (YAML)",
                             .release = "067b021c8b87",
-                            .options = kOptions,
+                            .table = Program<AxolotlTable>,
                             .rules = Rules};
 
 bool IsAxolotl(const Document& document) {

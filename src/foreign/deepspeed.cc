@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,83 +7,6 @@
 
 namespace stepcast::foreign {
 namespace {
-
-// From deepspeedai/DeepSpeed@1b88ac36, without defaults that equal stepcast's.
-constexpr Option kOptions[] = {
-    Rule("train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps bf16.enabled "
-         "fp16.enabled data_types.grad_accum_dtype gradient_clipping=0 optimizer.type "
-         "zero_optimization.stage=0 zero_optimization.overlap_comm "
-         "zero_optimization.reduce_bucket_size zero_optimization.reduce_scatter "
-         "zero_optimization.round_robin_gradients zero_optimization.stage3_prefetch_bucket_size "
-         "zero_optimization.stage3_param_persistence_threshold "
-         "zero_optimization.stage3_max_live_parameters zero_optimization.stage3_max_reuse_distance "
-         "zero_optimization.sub_group_size zero_optimization.zero_hpz_partition_size "
-         "zero_optimization.zero_quantized_weights zero_optimization.zero_quantized_gradients "
-         "zero_optimization.offload_optimizer zero_optimization.offload_optimizer.device "
-         "zero_optimization.offload_param zero_optimization.offload_param.device "
-         "tensor_parallel.autotp_size sequence_parallel_size"),
-    NotModelled("fp16.auto_cast", "false auto",
-                "all operations run in the data type of the parameters"),
-    Sets("communication_data_type", "training.reduce_dtype", "",
-         "fp16=fp16 fp32=fp32 bf16=bf16 bfp16=bf16"),
-    NotModelled("optimizer.params.torch_adam", "false", "the optimizer is fused"),
-    NotModelled("sparse_gradients", "false", "gradients of embeddings are dense"),
-    NotModelled("wall_clock_breakdown", "false",
-                "the host does not wait after each phase; to add these waits, set "
-                "training.host_waits: phase"),
-    NotModelled("zero_optimization.contiguous_gradients", "true",
-                "all gradients are in one buffer, so the forecast shows less memory fragmentation "
-                "than the real run"),
-    NotModelled("zero_optimization.offload_optimizer.ratio", "1 1.0",
-                "all optimizer states are stored in host memory"),
-    NotModelled(
-        "zero_optimization.offload_optimizer.pin_memory zero_optimization.offload_param.pin_memory",
-        "true", "copies to the host use pinned memory"),
-    NotModelled("zero_optimization.mics_shard_size", "-1 0",
-                "the optimizer states are sharded over all ranks"),
-    NotModelled("tensor_parallel.tp_overlap_comm", "false",
-                "tensor-parallel collectives overlap kernels that do not need the collected data"),
-    // AutoEP (deepspeed/module_inject/auto_ep_config.py @ 0067b11e).
-    Rule("expert_parallel.enabled=false expert_parallel.autoep_size=1 "
-         "expert_parallel.use_grouped_mm=true activation_checkpointing.cpu_checkpointing "
-         "compile.disable"),
-    NotModelled("expert_parallel.expert_tensor_parallel_size", "1",
-                "each rank stores complete experts"),
-    NotModelled("expert_parallel.comm_backend", "comm",
-                "NCCL's all-to-all exchanges the rows of experts"),
-    NotModelled("expert_parallel.async_split_plan", "false",
-                "the host waits for the row counts before the rows are packed"),
-    NotModelled("expert_parallel.score_apply", "auto post",
-                "after the experts, rows are multiplied by the router's weights"),
-    NotModelled("expert_parallel.combine_impl", "auto weighted_sum",
-                "after the experts, rows are multiplied by the router's weights and summed"),
-    NotModelled("expert_parallel.gate_up_impl", "separate",
-                "the experts run three grouped matrix multiplications"),
-    NotModelled("activation_checkpointing.partition_activations", "false",
-                "each rank stores the complete inputs of blocks"),
-    NotModelled("compile.deepcompile", "false",
-                "autograd hooks, not the compiler, start the gathers of parameters"),
-    NotModelled("compression_training", "", "weights are not compressed"),
-    NotModelled("curriculum_learning.enabled data_efficiency.enabled", "false",
-                "all sequences have the same length"),
-    NotModelled("progressive_layer_drop.enabled", "false", "all layers run in every step"),
-    // Written by `--emit` next to DeepSpeed's own keys: settings of the scenario.
-    Rule("stepcast_settings.*"),
-    NoEffect(
-        "bf16.* fp16.* amp.* optimizer.* scheduler.* prescale_gradients gradient_predivide_factor "
-        "steps_per_print memory_breakdown dump_state zero_allow_untested_optimizer "
-        "zero_force_ds_cpu_optimizer zero_optimization zero_optimization.allgather_bucket_size "
-        "zero_optimization.allgather_partitions zero_optimization.offload_optimizer.* "
-        "zero_optimization.offload_param.* zero_optimization.mics_hierarchical_params_gather "
-        "zero_optimization.stage3_gather_16bit_weights_on_model_save "
-        "zero_optimization.stage3_gather_fp16_weights_on_model_save "
-        "zero_optimization.use_multi_rank_bucket_allreduce "
-        "zero_optimization.load_from_fp32_weights zero_optimization.elastic_checkpoint "
-        "zero_optimization.ignore_unused_parameters zero_optimization.memory_efficient_linear "
-        "tensor_parallel.* expert_parallel.* activation_checkpointing.* compile.* hybrid_engine.* "
-        "flops_profiler.* comms_logger.* tensorboard.* wandb.* csv_monitor.* elasticity.* "
-        "autotuning.* checkpoint.* aio.* seed"),
-};
 
 bool IsAuto(const Reading& reading, std::string_view name) { return reading.Text(name) == "auto"; }
 
@@ -201,35 +123,6 @@ void ReadTypes(Reading& reading) {
   }
 }
 
-void ReadOptimizer(Reading& reading) {
-  const std::string_view option = "optimizer.type";
-  if (reading.Stated(option) == nullptr) return;
-  const std::string type = reading.Text(option);
-  constexpr std::string_view kTypes =
-      "Adam=adamw AdamW=adamw adam=adamw adamw=adamw SGD=sgd Lamb=lamb";
-  const auto word = WordFor(kTypes, type);
-  reading.Set("training.optimizer", std::string(word.value_or("adamw")), option);
-  if (!word) reading.Omit(option, "the optimizer is AdamW");
-}
-
-// AutoEP's replacement of transformers' expert layers.
-void ReadExperts(Reading& reading) {
-  const std::string_view enabled = "expert_parallel.enabled";
-  if (!reading.IsOn(enabled)) return;
-  if (reading.Integer("zero_optimization.stage").value_or(0) == 3) {
-    reading.Omit(enabled,
-                 "the forecast uses ZeRO-3 without AutoEP: all experts are sharded over all ranks");
-    return;
-  }
-  reading.Set("experts.implementation", "autoep", enabled);
-  const std::string_view size = "expert_parallel.autoep_size";
-  reading.Set("parallelism.expert", reading.Integer(size).value_or(1), size);
-  const std::string_view grouped = "expert_parallel.use_grouped_mm";
-  if (reading.Stated(grouped) != nullptr && !reading.IsOn(grouped)) {
-    reading.Set("experts.products", "looped", grouped);
-  }
-}
-
 // A list of numbers, or of lists of numbers, as YAML; nothing otherwise.
 std::optional<ScenarioValue> NumbersOf(const Value& list) {
   std::string text;
@@ -262,25 +155,16 @@ void ReadOwn(Reading& reading) {
 
 void Rules(Reading& reading) {
   ReadZero(reading);
-  ReadExperts(reading);
+  reading.Apply("experts");
   ReadBatch(reading);
   ReadTypes(reading);
-  ReadOptimizer(reading);
+  reading.Apply("optimizer");
   ReadClipping(reading, "gradient_clipping");
   if (const auto disabled = reading.Get("compile.disable")) {
     reading.Set("training.compile", disabled->Boolean().value_or(true) ? "false" : "true",
                 "compile.disable");
   }
-  const std::int64_t tensor = reading.Integer("tensor_parallel.autotp_size").value_or(1);
-  if (tensor > 1) {
-    reading.Set("parallelism.tensor", tensor, "tensor_parallel.autotp_size");
-  }
-  if (reading.Integer("sequence_parallel_size").value_or(1) > 1) {
-    reading.Omit("sequence_parallel_size",
-                 "each rank computes complete sequences, without sequence parallelism");
-  }
-  reading.SetIfOn("training.activation_offload", "true",
-                  "activation_checkpointing.cpu_checkpointing");
+  reading.Apply("axes");
   ReadOwn(reading);
 }
 
@@ -289,7 +173,7 @@ void Rules(Reading& reading) {
 const Framework kDeepSpeed = {.name = "DeepSpeed",
                               .form = "DeepSpeed's configuration (JSON)",
                               .release = "1b88ac36",
-                              .options = kOptions,
+                              .table = Program<DeepSpeedTable>,
                               .rules = Rules,
                               .adds_to_others = true};
 

@@ -16,6 +16,15 @@ std::vector<std::string_view> SplitWords(std::string_view list) {
   return words;
 }
 
+std::vector<std::pair<std::string_view, std::string_view>> SplitPairs(std::string_view list) {
+  std::vector<std::pair<std::string_view, std::string_view>> pairs;
+  for (const std::string_view word : SplitWords(list)) {
+    const std::size_t sign = std::min(word.find('='), word.size());
+    pairs.emplace_back(word.substr(0, sign), word.substr(std::min(sign + 1, word.size())));
+  }
+  return pairs;
+}
+
 namespace {
 
 bool IsNeutral(const Option& option, const Value& value) {
@@ -32,15 +41,32 @@ bool IsNeutral(const Option& option, const Value& value) {
 
 }  // namespace
 
-std::vector<Option> OptionsOf(const Framework& framework) {
+std::vector<Option> OptionsIn(const scenario::YamlNode& table) {
   std::vector<Option> options;
-  for (const Option& row : framework.options) {
-    for (const std::string_view word : SplitWords(row.name)) {
+  const auto add = [&options](std::string_view names, const Option& row) {
+    for (const auto& [name, standard] : SplitPairs(names)) {
       Option& option = options.emplace_back(row);
-      option.name = word.substr(0, word.find('='));
-      if (option.name != word) option.standard = word.substr(option.name.size() + 1);
+      option.name = name;
+      if (!standard.empty()) option.standard = standard;
     }
+  };
+  using Entries = std::vector<scenario::YamlNode::Entry>;
+  const auto rows = [&table](std::string_view section) -> const Entries& {
+    static const Entries kNone;
+    const scenario::YamlNode* const found = scenario::Child(table, section);
+    return found == nullptr ? kNone : found->entries;
+  };
+  add(TextAt(table, "rules"), {.effect = Effect::kRule});
+  for (const auto& [names, position, row] : rows("sets")) {
+    const std::string_view key = row->entries.empty() ? row->scalar : TextAt(*row, "key");
+    add(names, {.key = key, .words = TextAt(*row, "words"), .standard = TextAt(*row, "default")});
   }
+  for (const auto& [names, position, row] : rows("not_modelled")) {
+    add(names, {.effect = Effect::kNotModelled,
+                .neutral = TextAt(*row, "neutral"),
+                .consequence = TextAt(*row, "assumption")});
+  }
+  add(TextAt(table, "no_effect"), {.effect = Effect::kNone});
   return options;
 }
 
@@ -52,11 +78,8 @@ std::string ScenarioWords(const Value& value) {
 }
 
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign) {
-  for (const std::string_view pair : SplitWords(words)) {
-    const std::size_t sign = pair.find('=');
-    if (sign != std::string_view::npos && pair.substr(0, sign) == foreign) {
-      return pair.substr(sign + 1);
-    }
+  for (const auto& [word, scenario_word] : SplitPairs(words)) {
+    if (word == foreign) return scenario_word;
   }
   return std::nullopt;
 }

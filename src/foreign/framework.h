@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,12 +11,25 @@
 
 #include "src/foreign/draft.h"
 #include "src/foreign/setting.h"
+#include "src/foreign/tables.h"
+#include "src/scenario/family_expression.h"
 #include "src/scenario/source_names.h"
 
 namespace stepcast::foreign {
 
-// Tables of the options of other programs, by which an import converts each setting of a file.
-// Options with the same meaning are in one row.
+// The options of other programs, by which an import converts each setting of a file. The options
+// are in tables/*.yaml:
+//
+//   rules: bf16 clip-grad=1.0        # kRule: names, with defaults
+//   sets:                            # kSets
+//     micro-batch-size: training.micro_batch_size
+//     optimizer: {key: training.optimizer, default: adam, words: adam=adamw sgd=sgd}
+//   not_modelled:                    # kNotModelled
+//     main-params-dtype: {neutral: fp32, assumption: the optimizer stores the parameters in FP32}
+//   no_effect: seed save-*           # kNone
+//
+// Options with the same meaning are in one row, separated by spaces. If several names with a star
+// match, the first one has priority, in the order of the sections above.
 
 enum class Effect : std::uint8_t {
   kSets,         // sets a scenario key
@@ -26,10 +39,8 @@ enum class Effect : std::uint8_t {
 };
 
 struct Option {
-  // The dotted name, like Setting::name. A star at the end matches any text, as in "metrics.*". A
-  // row may have several names, separated by spaces. Names of kRule may include defaults, as in
-  // "bf16 clip-grad=1.0".
-  std::string_view name;
+  // The dotted name, like Setting::name. A star at the end matches any text, as in "metrics.*".
+  std::string_view name{};
   Effect effect = Effect::kSets;
   // For kSets: the dotted key of the scenario.
   std::string_view key{};
@@ -47,27 +58,19 @@ struct Option {
   std::string_view consequence{};
 };
 
-constexpr Option Sets(std::string_view name, std::string_view key, std::string_view standard = {},
-                      std::string_view words = {}) {
-  return {.name = name, .key = key, .words = words, .standard = standard};
-}
-constexpr Option Switch(std::string_view name, std::string_view key,
-                        std::string_view standard = {}) {
-  return Sets(name, key, standard, "bool");
-}
-constexpr Option Rule(std::string_view names) { return {.name = names, .effect = Effect::kRule}; }
-constexpr Option NotModelled(std::string_view names, std::string_view neutral,
-                             std::string_view consequence) {
-  return {.name = names,
-          .effect = Effect::kNotModelled,
-          .neutral = neutral,
-          .consequence = consequence};
-}
+// Returns the options of a table, which must outlive them.
+std::vector<Option> OptionsIn(const scenario::YamlNode& table);
 
-// Returns a row for options without effect. It must be the last row of a framework's table, because
-// earlier rows have priority.
-constexpr Option NoEffect(std::string_view names) {
-  return {.name = names, .effect = Effect::kNone};
+// The table of a program, with its options.
+struct ProgramTable {
+  const scenario::YamlNode& sections;
+  std::vector<Option> options;
+};
+
+template <std::string_view (*kText)()>
+const ProgramTable& Program() {
+  static const ProgramTable program{Table<kText>(), OptionsIn(Table<kText>())};
+  return program;
 }
 
 class Reading;
@@ -77,7 +80,7 @@ struct Framework {
   std::string_view name;     // "torchtitan"
   std::string_view form;     // "torchtitan's configuration in TOML"
   std::string_view release;  // commit or release of the defaults: "238fa9953e4a"
-  std::span<const Option> options;
+  const ProgramTable& (*table)();
   // Reads options that depend on other options. Called after all rows of all files are read. May be
   // null.
   void (*rules)(Reading& reading);
@@ -85,9 +88,6 @@ struct Framework {
   // first.
   bool adds_to_others = false;
 };
-
-// Returns the rows of the framework's table, one row per name.
-std::vector<Option> OptionsOf(const Framework& framework);
 
 // Information from other files that affects how a file is interpreted. Each member may be empty.
 struct Surroundings {
@@ -109,7 +109,7 @@ class Reading {
   Reading(const Framework& framework, const Document& document, Draft& draft,
           const Surroundings& surroundings)
       : framework_(framework),
-        options_(OptionsOf(framework)),
+        options_(framework.table().options),
         document_(document),
         draft_(draft),
         surroundings_(surroundings) {}
@@ -124,6 +124,29 @@ class Reading {
   void ReadDefaults();
 
   // Functions for rules:
+
+  // Applies the rules of a section of the program's table, in their order. A rule does one of
+  // these:
+  //
+  //   {set: KEY, integer: OPTION}       # SetInteger; holds if the option has an integer
+  //   {set: KEY, number: OPTION}        # SetNumber
+  //   {set: KEY, switch: OPTION}        # true or false
+  //   {set: KEY, words: PAIRS, of: OPTION}             # WordFor; holds if the option has a word
+  //   {set: KEY, value: WORD, because: OPTION}
+  //   {set: KEY, to: EXPRESSION, because: OPTION}      # or by: EXPRESSION, the option's name
+  //   {omit: OPTION, assumption: TEXT}
+  //   {let: NAME, to: EXPRESSION}       # a name for other expressions
+  //   {all: RULES}                      # applies all rules
+  //   {first: RULES}                    # applies the first rule whose condition holds
+  //
+  // Each rule can have a condition: `if: EXPRESSION`, or `on: OPTION`, which is also the option
+  // because of which a key is set. Expressions (scenario/family_expression.h) contain names of
+  // options, with underscores for hyphens: `a_b` is IsOn("a-b"). `text.NAME`, `integer.NAME`,
+  // `number.NAME` and `stated.NAME` are the values of the functions below. `key.KEY` is the
+  // text of a scenario key, and `degree.KEY` is its integer, or 1.
+  void Apply(std::string_view section) { Apply(framework_.table().sections, section); }
+  // Applies the rules of a section of another table.
+  void Apply(const scenario::YamlNode& table, std::string_view section);
 
   // Returns the option's value or, if the file does not set it, the default in the option's row.
   // None for null values.
@@ -185,15 +208,18 @@ class Reading {
 
  private:
   const Option* RowOf(std::string_view name) const;
+  bool ApplyRule(const scenario::YamlNode& rule);              // whether the rule's condition holds
+  scenario::FamilyValue ValueOf(std::string_view name) const;  // of a name in an expression
   void ReadRow(const Option& option, const Setting& setting);
   // Reports the unknown variable on which the option's value depends.
   void AskFor(const Setting& setting) const;
 
   const Framework& framework_;
-  const std::vector<Option> options_;
+  const std::vector<Option>& options_;
   const Document& document_;
   Draft& draft_;
   const Surroundings& surroundings_;
+  std::map<std::string, scenario::FamilyValue, std::less<>> locals_;  // set by `let`
 };
 
 // Returns a file's value in the scenario's spelling: true or false for "yes" and "Off", 1000000000
@@ -203,6 +229,9 @@ std::string ScenarioWords(const Value& value);
 // Returns the words in `list`, which are separated by spaces.
 std::vector<std::string_view> SplitWords(std::string_view list);
 using scenario::HasWord;
+
+// Returns the pairs in a list such as "float32=fp32 bfloat16=bf16".
+std::vector<std::pair<std::string_view, std::string_view>> SplitPairs(std::string_view list);
 
 // Returns the scenario's word for `foreign`, or none, from a list such as "float32=fp32
 // bfloat16=bf16".

@@ -5,16 +5,30 @@
 namespace stepcast::foreign {
 namespace {
 
-constexpr Option kOptions[] = {
-    Sets("training.seq_len", "training.sequence_length", "2048"),
-    Sets("training.dtype", "training.parameter_dtype", "float32", "float32=fp32 bfloat16=bf16"),
-    Switch("compile", "training.compile"),
-    Rule("seed batch=8"),
-    NotModelled("early_step", "false", "memory is too high"),
-    NoEffect("metrics.*"),
-};
-const Framework kFramework = {
-    .name = "titan", .form = "titan's file", .release = "1.0", .options = kOptions, .rules = {}};
+std::string_view Options() {
+  return R"(
+rules: seed batch=8
+sets:
+  training.seq_len: {key: training.sequence_length, default: 2048}
+  training.dtype: {key: training.parameter_dtype, default: float32, words: float32=fp32 bfloat16=bf16}
+  compile: {key: training.compile, words: bool}
+not_modelled:
+  early_step: {neutral: false, assumption: memory is too high}
+no_effect: metrics.*
+batches:
+  - {let: large, to: integer.batch > 4}
+  - first:
+      - {set: training.micro_batch_size, integer: batch, if: large}
+      - {omit: batch, assumption: the batch is large}
+  - {set: training.loss, value: fused, on: seed}
+  - {set: training.norm, to: "'fused' if large and seed else 'eager'", by: "'batch' if large else 'seed'"}
+)";
+}
+const Framework kFramework = {.name = "titan",
+                              .form = "titan's file",
+                              .release = "1.0",
+                              .table = Program<Options>,
+                              .rules = {}};
 
 const Surroundings kAlone;
 
@@ -90,6 +104,22 @@ TEST(ScenarioWords, AreNumbersTruthsAndText) {
   EXPECT_EQ(ScenarioWords(Value::Text("True")), "true");
   EXPECT_EQ(ScenarioWords(Value::Text("configs/a b.json")), "configs/a b.json");
   EXPECT_EQ(ScenarioWords(Value::Text("a: \"b\"")), "a: \"b\"");
+}
+
+TEST(Reading, AppliesTheRulesOfASection) {
+  for (const bool large : {true, false}) {
+    const Document document{
+        "a.toml",
+        {Line("batch", large ? "16" : "2", 1), Line("seed", large ? "false" : "true", 2)}};
+    Draft draft;
+    Reading reading(kFramework, document, draft, kAlone);
+    reading.Apply("batches");
+    EXPECT_EQ(draft.Has("training.micro_batch_size"), large);
+    EXPECT_EQ(draft.omissions().empty(), large);
+    EXPECT_EQ(draft.Has("training.loss"), !large);
+    EXPECT_EQ(draft.Find("training.norm")->value, "eager");
+    EXPECT_EQ(draft.Find("training.norm")->origin, large ? "a.toml:1" : "a.toml:2");
+  }
 }
 
 }  // namespace

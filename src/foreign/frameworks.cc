@@ -1,7 +1,5 @@
 #include "src/foreign/frameworks.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
@@ -18,45 +16,10 @@ bool IsAccelerate(const Document& document);
 
 namespace {
 
-// From huggingface/accelerate v1.12 src/accelerate/commands/config and utils/dataclasses.py.
-constexpr Option kOptions[] = {
-    Rule("distributed_type=NO mixed_precision=no num_processes dynamo_config.dynamo_backend "
-         "fsdp_config.fsdp_version=1 fsdp_config.fsdp_sharding_strategy "
-         "fsdp_config.fsdp_reshard_after_forward fsdp_config.fsdp_offload_params "
-         "fsdp_config.fsdp_auto_wrap_policy fsdp_config.fsdp_backward_prefetch "
-         "fsdp_config.fsdp_backward_prefetch_policy fsdp_config.fsdp_forward_prefetch "
-         "fsdp_config.fsdp_use_orig_params fsdp_config.fsdp_activation_checkpointing "
-         "parallelism_config.parallelism_config_dp_shard_size "
-         "parallelism_config.parallelism_config_dp_replicate_size "
-         "parallelism_config.parallelism_config_tp_size "
-         "parallelism_config.parallelism_config_cp_size deepspeed_config.zero_stage "
-         "deepspeed_config.deepspeed_config_file deepspeed_config.offload_optimizer_device "
-         "deepspeed_config.offload_param_device deepspeed_config.gradient_clipping "
-         "megatron_lm_config.megatron_lm_tp_degree megatron_lm_config.megatron_lm_pp_degree"),
-    Sets("num_machines", "cluster.nodes"),
-    NotModelled("parallelism_config.parallelism_config_sp_size", "1",
-                "each rank computes complete sequences, without sequence parallelism"),
-    Sets("deepspeed_config.gradient_accumulation_steps", "training.gradient_accumulation"),
-    NotModelled("megatron_lm_config", "",
-                "stepcast reads the arguments of Megatron-LM itself, not of accelerate"),
-    NotModelled("fp8_config.backend", "",
-                "matrix multiplications run in the data type of mixed_precision"),
-    Sets("gradient_accumulation_steps", "training.gradient_accumulation"),
-    NoEffect("compute_environment debug downcast_bf16 enable_cpu_affinity machine_rank "
-             "main_process_ip main_process_port main_training_function rdzv_backend same_network "
-             "tpu_* use_cpu gpu_ids commands command_file dynamo_config* fsdp_config* "
-             "parallelism_config* deepspeed_config* fp8_config*"),
-};
-
 void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
   if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
-    reading.Wrong(file->name,
-                  fmt::format("the DeepSpeed configuration {} is missing on the command line",
-                              Quoted(file->value.Shown())),
-                  fmt::format("add the file: stepcast init {} {}", reading.document().file,
-                              file->value.text));
-    return;
+    return AskForDeepSpeedFile(reading, file->name);
   }
   reading.Set("data_parallel.framework", "deepspeed", "distributed_type");
   const std::string_view stage = "deepspeed_config.zero_stage";
@@ -101,16 +64,7 @@ void Rules(Reading& reading) {
                         .tensor = "parallelism_config.parallelism_config_tp_size",
                         .context = "parallelism_config.parallelism_config_cp_size",
                         .expert = ""});
-  const std::string precision = reading.Text("mixed_precision");
-  if (precision == "bf16" || precision == "fp16") {
-    reading.Set("training.precision", precision, "mixed_precision");
-  } else if (precision == "fp8") {
-    reading.Set("training.precision", "fp8", "mixed_precision");
-  }
-  const std::string dynamo = reading.Text("dynamo_config.dynamo_backend");
-  if (!dynamo.empty() && dynamo != "NO" && dynamo != "no") {
-    reading.Set("training.compile", "true", "dynamo_config.dynamo_backend");
-  }
+  reading.Apply("precision");
   ReadProcesses(reading);
   ReadHubExperts(reading);
 }
@@ -120,7 +74,7 @@ void Rules(Reading& reading) {
 const Framework kAccelerate = {.name = "accelerate",
                                .form = "accelerate's configuration (YAML)",
                                .release = "v1.12",
-                               .options = kOptions,
+                               .table = Program<AccelerateTable>,
                                .rules = Rules,
                                .adds_to_others = true};
 
@@ -129,35 +83,6 @@ bool IsAccelerate(const Document& document) {
 }
 
 namespace {
-
-struct KindOfFile {
-  std::string_view key;  // a key that only these files have
-  std::string_view what;
-};
-
-// Unsupported programs whose files are recognized by a key.
-constexpr KindOfFile kOthers[] = {
-    {"added_tokens_decoder", "a Hugging Face tokenizer configuration"},
-    {"do_sample", "a Hugging Face generation_config.json"},
-    {"pipe-parallel-size", "a GPT-NeoX configuration"},
-    {"pipe_parallel_size", "a GPT-NeoX configuration"},
-    {"model.d_model", "an OLMo configuration"},
-    {"trainer.mp", "a Levanter configuration"},
-    {"data.class_path", "a LitGPT or Lightning configuration"},
-    {"train.data_parallel_mode", "a VeOmni configuration"},
-    {"base_emb_dim", "a MaxText configuration"},
-    {"base_num_decoder_layers", "a MaxText configuration"},
-    {"model._component_", "a torchtune configuration without training"},
-    {"max_duration", "a configuration of MosaicML's Composer"},
-    {"device_train_microbatch_size", "a configuration of MosaicML's Composer"},
-    {"actor_rollout_ref", "a verl configuration of training with rollouts (generation)"},
-    {"policy.model_name", "a NeMo RL configuration of training with rollouts (generation)"},
-    {"services", "a Docker Compose file"},
-    {"apiVersion", "a Kubernetes manifest"},
-    {"provenance", "a stepcast calibration profile"},
-    {"node.devices", "a stepcast topology"},
-    {"kind", "a stepcast model or topology"},
-};
 
 constexpr const Framework* kFrameworks[] = {&kTorchtitan, &kTorchtitanPython, &kMegatron,
                                             &kDeepSpeed,  &kTransformers,     &kAccelerate,
@@ -194,10 +119,10 @@ std::optional<Recognised> Recognise(const Document& document) {
 }
 
 std::string_view OtherProgramOf(const Document& document) {
-  const auto kind =
-      std::find_if(std::begin(kOthers), std::end(kOthers),
-                   [&](const KindOfFile& candidate) { return document.Has(candidate.key); });
-  return kind == std::end(kOthers) ? std::string_view() : kind->what;
+  for (const auto& [key, position, what] : Table<OtherProgramsTable>().entries) {
+    if (document.Has(key)) return what->scalar;
+  }
+  return {};
 }
 
 bool IsScenario(const Document& document) {

@@ -17,7 +17,7 @@ Document With(std::initializer_list<const char*> names, const char* file = "a.ya
 TEST(Frameworks, NoTableHasAnOptionTwice) {
   for (const Framework* framework : Frameworks()) {
     std::set<std::string_view> names;
-    for (const Option& option : OptionsOf(*framework)) {
+    for (const Option& option : framework->table().options) {
       EXPECT_TRUE(names.insert(option.name).second) << framework->form << ": " << option.name;
     }
   }
@@ -25,7 +25,7 @@ TEST(Frameworks, NoTableHasAnOptionTwice) {
 
 TEST(Frameworks, EveryRowSaysSomething) {
   for (const Framework* framework : Frameworks()) {
-    for (const Option& option : OptionsOf(*framework)) {
+    for (const Option& option : framework->table().options) {
       EXPECT_EQ(option.effect == Effect::kSets, !option.key.empty()) << option.name;
       EXPECT_EQ(option.effect == Effect::kNotModelled, !option.consequence.empty()) << option.name;
     }

@@ -15,174 +15,6 @@
 namespace stepcast::foreign {
 namespace {
 
-// From NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
-constexpr Option kOptions[] = {
-    // The model.
-    Rule(
-        "num-layers hidden-size ffn-hidden-size num-attention-heads kv-channels "
-        "group-query-attention num-query-groups=1 position-embedding-type=learned_absolute "
-        "use-rotary-position-embeddings max-position-embeddings rotary-base=10000 use-rope-scaling "
-        "rope-scaling-factor=8.0 normalization=LayerNorm norm-epsilon=1e-5 apply-layernorm-1p "
-        "swiglu squared-relu disable-bias-linear add-qkv-bias untie-embeddings-and-output-weights "
-        "vocab-size padded-vocab-size pad-vocab-size-to hidden-dropout=0.1 attention-dropout=0.1 "
-        "window-size qk-layernorm tokenizer-type tokenizer-model extra-vocab-size "
-        "make-vocab-size-divisible-by window-attn-skip-freq multi-latent-attention q-lora-rank "
-        "kv-lora-rank=32 qk-head-dim=128 qk-pos-emb-head-dim=64 v-head-dim=128 mtp-num-layers "
-        "mtp-use-repeated-layer "
-        "recipe recipe.model num-experts moe-ffn-hidden-size moe-router-topk=2 moe-layer-freq=1 "
-        "moe-shared-expert-intermediate-size moe-shared-expert-overlap moe-router-pre-softmax "
-        "moe-router-score-function=softmax moe-router-num-groups moe-router-group-topk "
-        "moe-router-enable-expert-bias moe-router-dtype moe-router-fusion=false "
-        "moe-grouped-gemm=false moe-use-legacy-grouped-gemm moe-use-grouped-tensor "
-        "moe-token-dispatcher-type=allgather moe-flex-dispatcher-backend=deepep moe-enable-deepep "
-        "moe-permute-fusion=false moe-expert-capacity-factor moe-pad-expert-input-to-capacity "
-        "overlap-moe-expert-parallel-comm delay-wgrad-compute"),
-    NotModelled("rotary-percent", "1 1.0",
-                "rotary positions apply to all dimensions of a head, so the forecast time of "
-                "elementwise kernels is too long"),
-    NotModelled("embed-layernorm", "false", "no norm follows the embedding"),
-    NotModelled("pp-partition-method", "",
-                "all stages have the same number of blocks; to set the number for each stage, use "
-                "parallelism.stage_layers"),
-    NotModelled("moe-router-padding-for-fp8 moe-router-padding-for-quantization", "false",
-                "the rows of each expert are not padded"),
-    NotModelled("moe-router-force-load-balancing", "true false",
-                "all experts receive the same number of tokens"),
-    // Batch and numbers.
-    Sets("seq-length", "training.sequence_length"),
-    Sets("micro-batch-size", "training.micro_batch_size"),
-    Rule("global-batch-size bf16 fp16 fp8-format fp8-hybrid fp8-recipe=delayed fp4-format "
-         "fp8-param-gather accumulate-allreduce-grads-in-fp32 grad-reduce-in-bf16 "
-         "main-grads-dtype=fp32 exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32 clip-grad=1.0 "
-         "deterministic-mode"),
-    NotModelled("rampup-batch-size", "", "every step has the full batch size"),
-    NotModelled("first-last-layers-bf16", "false",
-                "the matrix multiplications of all blocks run in 8 bits"),
-    Switch("tp-only-amax-red", "training.tp_only_amax_red"),
-    NotModelled("main-params-dtype", "fp32", "the optimizer stores the parameters in FP32"),
-    Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd muon=muon"),
-    // Kernels.
-    Rule(
-        "attention-backend=auto use-flash-attn attention-softmax-in-fp32 no-masked-softmax-fusion"),
-    Sets("cross-entropy-loss-fusion", "training.loss", "", "true=fused false=in_place"),
-    NotModelled("transformer-impl", "transformer_engine",
-                "all layers are layers of Transformer Engine"),
-    NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU runs as one kernel"),
-    NotModelled("no-bias-gelu-fusion", "false", "bias and GELU run as one kernel"),
-    NotModelled("no-bias-dropout-fusion", "false",
-                "bias, dropout and residual addition run as one kernel"),
-    NotModelled("no-rope-fusion", "false", "rotary positions run as one kernel"),
-    NotModelled("no-persist-layer-norm", "false", "norms run the persistent kernels"),
-    NotModelled("enable-cuda-graph external-cuda-graph", "false",
-                "the host launches every kernel, without CUDA graphs"),
-    NotModelled("cuda-graph-scope", "full", "the host launches every kernel, without CUDA graphs"),
-    NotModelled("cuda-graph-impl", "none", "the host launches every kernel, without CUDA graphs"),
-    // Recomputation and offloading.
-    Rule("recompute-activations recompute-granularity recompute-method recompute-num-layers=1 "
-         "recompute-modules cpu-offloading cpu-offloading-num-layers"),
-    NotModelled("distribute-saved-activations", "false",
-                "each rank stores the complete inputs of recomputed blocks, so the memory forecast "
-                "is too high"),
-    // Parallel axes.
-    Sets("tensor-model-parallel-size", "parallelism.tensor", "1"),
-    Sets("pipeline-model-parallel-size", "parallelism.pipeline", "1"),
-    Sets("context-parallel-size", "parallelism.context", "1"),
-    Rule("cp-comm-type=p2p hierarchical-context-parallel-sizes sequence-parallel=false "
-         "tp-comm-overlap=false no-async-tensor-model-parallel-allreduce "
-         "num-layers-per-virtual-pipeline-stage num-virtual-stages-per-pipeline-rank "
-         "microbatch-group-size-per-virtual-pipeline-stage no-overlap-p2p-communication "
-         "pipeline-model-parallel-layout decoder-first-pipeline-num-layers "
-         "decoder-last-pipeline-num-layers expert-model-parallel-size=1 "
-         "expert-tensor-parallel-size"),
-    NotModelled("tp-comm-bootstrap-backend", "nccl",
-                "the step time does not include the setup of communication buffers"),
-    NotModelled("defer-embedding-wgrad-compute", "false",
-                "the backward pass of the head computes the weight gradient"),
-    Switch("account-for-embedding-in-pipeline-split",
-           "parallelism.account_for_embedding_in_pipeline_split"),
-    Switch("account-for-loss-in-pipeline-split", "parallelism.account_for_loss_in_pipeline_split"),
-    // Data parallelism.
-    Rule("use-distributed-optimizer=false overlap-grad-reduce=false overlap-param-gather=false "
-         "overlap-param-gather-with-optimizer-step=false no-align-grad-reduce "
-         "no-align-param-gather ddp-bucket-size num-distributed-optimizer-instances=1 "
-         "no-gradient-accumulation-fusion use-precision-aware-optimizer optimizer-cpu-offload "
-         "optimizer-offload-fraction=1.0 overlap-cpu-optimizer-d2h-h2d"),
-    NotModelled("use-megatron-fsdp use-custom-fsdp use-torch-fsdp2", "false",
-                "every rank stores all parameters"),
-    NotModelled("data-parallel-sharding-strategy", "no_shard optim",
-                "only the distributed optimizer shards the optimizer states"),
-    NotModelled("ddp-num-buckets ddp-bucket-cap-mb", "", "gradient buckets have the default size"),
-    NotModelled("grad-sync-dtype", "fp32",
-                "gradients are reduced in the data type of the gradients"),
-    NotModelled("ddp-reduce-scatter-with-fp32-accumulation", "false",
-                "gradients are reduced in the data type of the gradients"),
-    // Megatron-DeepSpeed's.
-    Rule("deepspeed deepspeed-config zero-stage checkpoint-activations moe-expert-parallel-size"),
-    NotModelled("cpu-optimizer", "false",
-                "the DeepSpeed configuration selects the data that are offloaded"),
-    NotModelled("moe-train-capacity-factor", "", "no token is dropped"),
-    // Launchers.
-    Rule("launcher.nnodes launcher.nproc-per-node env.CUDA_DEVICE_MAX_CONNECTIONS "
-         "env.PYTORCH_CUDA_ALLOC_CONF patch-tokenizer-type"),
-    Sets("env.NCCL_ALGO", "communication.nccl_algo"),
-    Sets("env.NCCL_PROTO", "communication.nccl_proto"),
-    NotModelled("env.NCCL_NVLS_ENABLE", "1 2",
-                "NCCL may use NVLS; to forbid NVLS, set communication.nccl_algo"),
-    NotModelled("env.CUDA_LAUNCH_BLOCKING", "0",
-                "the host does not wait after each kernel; to add these waits, set "
-                "training.host_waits: launch"),
-    // Options of Primus.
-    NotModelled("use-turbo-attention", "false",
-                "the setting training.attention selects the kernels of attention"),
-    NotModelled("use-turbo-grouped-mlp", "false",
-                "the setting experts.products selects the kernels of the experts"),
-    NotModelled("use-turbo-parallel-linear", "false",
-                "linear layers are layers of Transformer Engine"),
-    NotModelled("use-turbo-rms-norm", "false",
-                "the setting training.norm selects the kernels of norms"),
-    Rule("use-turbo-deepep"),
-    NotModelled("turbo-sync-free-moe-stage", "0",
-                "the host waits for the row counts before the rows are packed"),
-    NotModelled("moe-use-fused-router-with-aux-score", "false",
-                "the setting experts.fused_router selects the kernels of the router"),
-    NotModelled("moe-paged-stash", "false", "activations remain in the memory of the device"),
-    NoEffect(
-        "rotary-seq-len-interpolation-factor rotary-interleaved "
-        "abort-on-unmet-fused-kernel-constraints kill-switch-path rotary-scaling-factor mscale "
-        "mscale-all-dim function mtp-loss-scaling-factor moe-router-load-balancing-type "
-        "moe-aux-loss-coeff moe-z-loss-coeff moe-router-topk-scaling-factor "
-        "moe-router-bias-update-rate moe-deepep-num-sms moe-hybridep-num-sms moe-token-drop-policy "
-        "moe-per-layer-logging max-padding-length fp8-amax-history-len fp8-amax-compute-algo "
-        "fp8-margin fp8-interval apply-query-key-layer-scaling cross-entropy-fusion-impl "
-        "te-rng-tracker inference-rng-tracker overlap-p2p-communication wgrad-deferral-limit "
-        "align-grad-reduce align-param-gather ddp-average-in-collective "
-        "ddp-pad-buckets-for-high-nccl-busbw use-mcore-models use-legacy-models "
-        "deepspeed-activation-checkpointing no-pipeline-parallel moe-loss-coeff "
-        "moe-eval-capacity-factor moe-min-capacity create-moe-param-group launcher.* sbatch.* "
-        "env.* save* load* no-save-* no-load-* ckpt-* dist-ckpt-* use-dist-ckpt* use-checkpoint-* "
-        "auto-detect-ckpt-format async-save finetune pretrained-checkpoint "
-        "use-persistent-ckpt-worker log-* logging-level no-log-* tensorboard-* wandb-* "
-        "one-logger-* timing-log-* profile* use-pytorch-profiler record-memory-history "
-        "memory-snapshot-path eval-* lr lr-* min-lr adam-* weight-decay* start-weight-decay "
-        "end-weight-decay override-opt_param-scheduler override-opt-param-scheduler "
-        "use-checkpoint-opt_param-scheduler init-method-* init-model-with-meta-device seed train-* "
-        "exit-* vocab-file merge-file tokenizer-* legacy-tokenizer data-path data-cache-path "
-        "data-impl mock-data dataset* valid-* split dataloader-type num-workers "
-        "num-dataset-builder-threads no-mmap-bin-files no-create-attention-mask-in-dataloader "
-        "eod-mask-loss reset-position-ids reset-attention-mask calculate-per-token-loss "
-        "decoupled-lr decoupled-min-lr tiktoken-* no-position-embedding "
-        "no-check-for-nan-in-loss-and-grad check-weight-hash-across-dp-replicas-interval manual-gc "
-        "manual-gc-* empty-unused-memory-level initial-loss-scale loss-scale* hysteresis "
-        "distributed-backend distributed-timeout-minutes nccl-communicator-config-path "
-        "use-tp-pp-dp-mapping local-rank exit-signal-handler enable-experimental yaml-cfg "
-        "language_model model_parallel adlr-* bert-* retriever-* enable-one-logger "
-        "check-for-nan-in-loss-and-grad sgd-momentum min-loss-scale mask-prob short-seq-prob "
-        "sample-rate vocab-extra-ids scatter-gather-tensors-in-pipeline add-position-embedding "
-        "TEST-TYPE LAUNCHER METRICS* MODE BEFORE-SCRIPT AFTER-SCRIPT enable-primus-turbo turbo-* "
-        "stash-modules* stderr-sink-level disable-wandb disable-tensorboard disable-mlflow "
-        "disable-last-saving auto-continue-train test-data-path"),
-};
-
 // The vocabulary size of the tokenizer that the arguments name.
 std::optional<std::string> VocabularyOf(const Reading& reading) {
   // Pai-Megatron-Patch: the size of Qwen's tokenizer plus the option's value.
@@ -198,12 +30,8 @@ std::optional<std::string> VocabularyOf(const Reading& reading) {
     return "50257";
   }
   const std::string model = reading.Text("tokenizer-model");
-  constexpr std::pair<std::string_view, const char*> kModels[] = {
-      {"Llama-3", "128256"}, {"llama-3", "128256"},    {"llama3", "128256"},
-      {"Qwen3", "151936"},   {"Llama-2", "32000"},     {"Mistral-7B", "32000"},
-      {"Mixtral", "32000"},  {"DeepSeek-V3", "129280"}};
-  for (const auto& [part, size] : kModels) {
-    if (model.find(part) != std::string::npos) return size;
+  for (const auto& [part, size] : SplitPairs(TextAt(Table<MegatronTable>(), "vocabularies"))) {
+    if (model.find(part) != std::string::npos) return std::string(size);
   }
   return std::nullopt;
 }
@@ -240,67 +68,6 @@ void ReadVocabulary(Reading& reading) {
                 "add --set model.vocab_size=128256, or --model config.json");
 }
 
-void ReadFamily(Reading& reading) {
-  const bool rotary = reading.IsOn("use-rotary-position-embeddings") ||
-                      reading.Text("position-embedding-type") == "rope";
-  const bool rms = reading.Text("normalization") == "RMSNorm";
-  const bool squared = reading.IsOn("squared-relu");
-  const bool latent = reading.IsOn("multi-latent-attention");
-  const bool gated = reading.IsOn("swiglu");
-  const std::string_view position = reading.IsOn("use-rotary-position-embeddings")
-                                        ? "use-rotary-position-embeddings"
-                                        : "position-embedding-type";
-  reading.Set("model.kind", "transformer", "num-layers");
-  const std::filesystem::path file(reading.document().file);
-  reading.draft().Assume("model.name", file.stem().string(), "the file's name");
-  const bool head_norms = reading.IsOn("qk-layernorm") && !latent;
-  // Megatron-LM's GPT is one model with many options; if all relevant ones equal Llama's, it is
-  // that family.
-  const bool llama = rotary && rms && gated;
-  reading.Set("model.family",
-              latent                ? "deepseek"
-              : squared             ? "nemotron"
-              : llama || head_norms ? "llama"
-                                    : "gpt2",
-              latent ? std::string_view("multi-latent-attention") : position);
-  reading.Set("model.position", rotary ? "rotary" : "learned", position);
-  reading.Set("model.normalization", rms ? "rmsnorm" : "layernorm", "normalization");
-  reading.Set("model.activation",
-              squared ? "squared_relu"
-              : gated ? "swiglu"
-                      : "gelu",
-              squared ? "squared-relu" : "swiglu");
-  const std::string kind = reading.Text("position-embedding-type");
-  if (kind == "alibi" || kind == "relative" || kind == "none") {
-    reading.Omit("position-embedding-type", "positions are learned");
-  }
-  if (rms && !llama && !latent) reading.Set("model.norm_bias", "false", "normalization");
-  const bool biases = !reading.IsOn("disable-bias-linear");
-  const bool of_queries = biases || reading.IsOn("add-qkv-bias");
-  reading.Set("model.attention_bias", of_queries, "disable-bias-linear");
-  reading.Set("model.projection_bias", biases, "disable-bias-linear");
-  reading.Set("model.mlp_bias", biases, "disable-bias-linear");
-  reading.Set("model.tie_word_embeddings", !reading.IsOn("untie-embeddings-and-output-weights"),
-              "untie-embeddings-and-output-weights");
-  for (const auto& [option, key] : {std::pair("hidden-dropout", "model.dropout"),
-                                    std::pair("attention-dropout", "model.attention_dropout")}) {
-    const auto rate = reading.Get(option);
-    reading.Set(key, !rate || rate->Number().value_or(0) > 0, option);
-  }
-  // With latent attention these are norms of its vectors, which it always has.
-  if (head_norms) {
-    reading.Set("model.use_qk_norm", "true", "qk-layernorm");
-  }
-}
-
-void ReadLatentAttention(Reading& reading) {
-  reading.SetInteger("model.kv_lora_rank", "kv-lora-rank");
-  reading.SetInteger("model.q_lora_rank", "q-lora-rank");
-  reading.SetInteger("model.qk_nope_head_dim", "qk-head-dim");
-  reading.SetInteger("model.qk_rope_head_dim", "qk-pos-emb-head-dim");
-  reading.SetInteger("model.v_head_dim", "v-head-dim");
-}
-
 // The default feed-forward width: four times the hidden size; for gated layers two thirds of that,
 // in steps of 64.
 std::int64_t FeedForward(std::int64_t hidden, bool gated) {
@@ -311,22 +78,15 @@ std::int64_t FeedForward(std::int64_t hidden, bool gated) {
 // Reads the model's dimensions, if no option and no config.json names a model.
 void ReadModel(Reading& reading) {
   if (reading.Stated("num-layers") == nullptr || reading.draft().Find("model") != nullptr) return;
-  reading.SetInteger("model.num_hidden_layers", "num-layers");
+  reading.Apply("dimensions");
   const auto hidden = reading.Integer("hidden-size");
-  reading.SetInteger("model.hidden_size", "hidden-size");
-  reading.SetInteger("model.num_attention_heads", "num-attention-heads");
   const bool stated = reading.Stated("ffn-hidden-size") != nullptr;
   auto width = reading.Integer("ffn-hidden-size");
   if (!stated && hidden) width = FeedForward(*hidden, reading.IsOn("swiglu"));
   if (width) {
     reading.Set("model.intermediate_size", *width, stated ? "ffn-hidden-size" : "hidden-size");
   }
-  const bool latent = reading.IsOn("multi-latent-attention");
-  if (reading.IsOn("group-query-attention") && !latent) {
-    reading.SetInteger("model.num_key_value_heads", "num-query-groups");
-  }
-  if (!latent) reading.SetInteger("model.head_dim", "kv-channels");
-  reading.SetInteger("model.max_position_embeddings", "max-position-embeddings");
+  reading.Apply("attention_dimensions");
   if (const Setting* window = reading.Stated("window-size")) {
     const std::vector<std::string> sizes = window->value.Words();
     std::string digits = sizes.empty() ? "" : sizes.front();
@@ -334,17 +94,11 @@ void ReadModel(Reading& reading) {
     reading.Set("model.sliding_window", digits, "window-size");
     reading.SetInteger("model.sliding_window_pattern", "window-attn-skip-freq");
   }
-  ReadFamily(reading);
-  if (latent) ReadLatentAttention(reading);
+  const std::filesystem::path file(reading.document().file);
+  reading.draft().Assume("model.name", file.stem().string(), "the file's name");
+  reading.Apply("model");
   if (reading.Integer("num-experts").value_or(0) > 1) ReadExpertsOfModel(reading);
-  if (reading.Integer("mtp-num-layers").value_or(0) > 0) {
-    reading.SetInteger("model.num_nextn_predict_layers", "mtp-num-layers");
-    reading.SetIfOn("model.mtp_use_repeated_layer", "true", "mtp-use-repeated-layer");
-  }
-  const Entry* position = reading.draft().Find("model.position");
-  const bool rotary = position != nullptr && position->value == "rotary";
-  if (rotary) reading.SetNumber("model.rope_theta", "rotary-base");
-  reading.SetNumber("model.norm_epsilon", "norm-epsilon");
+  reading.Apply("rest_of_model");
   if (reading.IsOn("use-rope-scaling")) {
     const auto factor = reading.Get("rope-scaling-factor");
     reading.Set("model.rope_scaling",
@@ -353,69 +107,6 @@ void ReadModel(Reading& reading) {
                 "use-rope-scaling");
   }
   ReadVocabulary(reading);
-}
-
-void ReadPrecision(Reading& reading) {
-  const std::string_view key = "training.precision";
-  const bool quantised = !reading.Text("fp8-format").empty() || reading.IsOn("fp8-hybrid");
-  const std::string recipe = reading.Text("fp8-recipe");
-  if (quantised && reading.IsOn("fp8-param-gather")) {
-    reading.Omit("fp8-param-gather",
-                 "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to "
-                 "twice the real time");
-  }
-  if (!reading.Text("fp4-format").empty()) {
-    reading.Set(key, "nvfp4", "fp4-format");
-  } else if (quantised && recipe == "mxfp8") {
-    reading.Set(key, "mxfp8", "fp8-recipe");
-  } else if (quantised) {
-    reading.Set(key, "fp8", reading.Stated("fp8-format") != nullptr ? "fp8-format" : "fp8-hybrid");
-    reading.Set("training.fp8_scaling", recipe == "delayed" ? "delayed" : "current", "fp8-recipe");
-    if (recipe != "delayed" && recipe != "tensorwise") {
-      reading.Omit("fp8-recipe",
-                   "each tensor has one scale, computed from the values of the tensor");
-    }
-  } else if (reading.IsOn("bf16")) {
-    reading.Set(key, "bf16", "bf16");
-  } else if (reading.IsOn("fp16")) {
-    reading.Set(key, "fp16", "fp16");
-  } else {
-    reading.Set(key, "fp32", "bf16");
-    return;
-  }
-  if (reading.has_file_of("DeepSpeed") || reading.IsOn("deepspeed")) return;
-  const bool half = reading.IsOn("fp16");
-  const bool in_bf16 =
-      reading.IsOn("grad-reduce-in-bf16") || (reading.Text("main-grads-dtype") == "bf16" &&
-                                              !reading.IsOn("accumulate-allreduce-grads-in-fp32"));
-  const std::string_view gradients = "training.gradient_dtype";
-  if (reading.IsOn("accumulate-allreduce-grads-in-fp32")) {
-    reading.Set(gradients, "fp32", "accumulate-allreduce-grads-in-fp32");
-  } else if (in_bf16 && !half) {
-    reading.Set(gradients, "bf16",
-                reading.IsOn("grad-reduce-in-bf16") ? "grad-reduce-in-bf16" : "main-grads-dtype");
-  } else if (!half) {
-    reading.Set(gradients, "fp32", "main-grads-dtype");
-  }
-}
-
-void ReadAttention(Reading& reading) {
-  const std::string_view key = "training.attention";
-  const std::string_view option = "attention-backend";
-  const std::string backend = reading.Text(option);
-  if (backend == "flash" || backend == "fused") {
-    reading.Set(key, backend == "flash" ? "flash" : "cudnn", option);
-  } else if (backend == "unfused" || backend == "local") {
-    const bool fused = !reading.IsOn("no-masked-softmax-fusion");
-    const bool wide = reading.IsOn("attention-softmax-in-fp32");
-    reading.Set(key, fused ? "fused_softmax" : wide ? "math_fp32" : "math", option);
-  } else if (reading.IsOn("use-flash-attn")) {
-    // megatron/core ignores it (NVIDIA/Megatron-LM @ d98e8a64ddf3; megatron/legacy did not):
-    // Transformer Engine chooses its kernel.
-    reading.Omit(
-        "use-flash-attn",
-        "the option --attention-backend selects the attention kernel of Transformer Engine");
-  }
 }
 
 void ReadModules(Reading& reading) {
@@ -472,17 +163,6 @@ void ReadRecomputation(Reading& reading) {
   }
 }
 
-void ReadOffloading(Reading& reading) {
-  const std::string_view option = "cpu-offloading-num-layers";
-  const auto offloaded = reading.Integer(option);
-  const auto layers = reading.Integer("num-layers");
-  if (!offloaded || *offloaded == 0) return;
-  if (layers && *offloaded + 1 < *layers) {
-    reading.Omit(option, "activations of all blocks are offloaded");
-  }
-  reading.Set("training.activation_offload", "true", option);
-}
-
 void ReadContext(Reading& reading) {
   if (reading.draft().Integer("parallelism.context").value_or(1) == 1) return;
   constexpr std::string_view kMethods =
@@ -496,18 +176,6 @@ void ReadContext(Reading& reading) {
     if (stated != nullptr && !stated->value.Words().empty()) {
       reading.Set("parallelism.context_inner", stated->value.Words().front(), stated->name);
     }
-  }
-}
-
-void ReadTensor(Reading& reading) {
-  reading.SetIfOn("training.async_tensor_model_parallel_allreduce", "false",
-                  "no-async-tensor-model-parallel-allreduce");
-  if (reading.draft().Integer("parallelism.tensor").value_or(1) == 1) return;
-  reading.SetInteger("software.cuda_device_max_connections", "env.CUDA_DEVICE_MAX_CONNECTIONS");
-  const bool divides = reading.IsOn("sequence-parallel");
-  reading.Set("parallelism.sequence_parallel", divides, "sequence-parallel");
-  if (reading.IsOn("tp-comm-overlap") && divides) {
-    reading.Set("training.tensor_overlap", "user_buffers", "tp-comm-overlap");
   }
 }
 
@@ -565,17 +233,14 @@ void ReadPipeline(Reading& reading) {
   }
   ReadUnevenStages(reading, stages);
   if (reading.draft().Integer(key).value_or(1) > 1) {
-    reading.SetInteger("parallelism.microbatch_group_size_per_vp_stage",
-                       "microbatch-group-size-per-virtual-pipeline-stage");
-    reading.SetIfOn("data_parallel.overlap_p2p_comm", "false", "no-overlap-p2p-communication");
-    reading.SetIfOn("data_parallel.align_param_gather", "false", "no-align-param-gather");
+    reading.Apply("virtual_stages");
   }
 }
 
 void ReadExperts(Reading& reading) {
   // From the arguments, or from the model that they or the command line name.
   const bool experts = reading.Integer("num-experts").value_or(reading.experts().value_or(0)) > 1;
-  if (experts) ReadHowExpertsRun(reading);
+  if (experts) reading.Apply("experts");
   for (const char* option : {"expert-model-parallel-size", "moe-expert-parallel-size"}) {
     if (const auto degree = reading.Integer(option); degree && *degree > 1) {
       reading.Set("parallelism.expert", *degree, option);
@@ -587,33 +252,6 @@ void ReadExperts(Reading& reading) {
     if (differs && experts) {
       reading.Set("parallelism.expert_tensor", *degree, "expert-tensor-parallel-size");
     }
-  }
-}
-
-// Reads the optimizer in one kernel with remainders, and its states in host memory.
-void ReadPrecisionAware(Reading& reading) {
-  const bool aware = reading.IsOn("use-precision-aware-optimizer");
-  if (!aware) return;
-  if (!reading.IsOn("optimizer-cpu-offload")) {
-    reading.Set("data_parallel.copy_main_gradients", "false", "use-precision-aware-optimizer");
-  } else {
-    reading.Set("data_parallel.optimizer_cpu_offload", "true", "optimizer-cpu-offload");
-    const auto fraction = reading.Get("optimizer-offload-fraction");
-    if (fraction && fraction->Number().value_or(1) < 1) {
-      reading.Omit("optimizer-offload-fraction", "all optimizer states are stored in host memory");
-    }
-    reading.SetIfOn("data_parallel.overlap_cpu_optimizer_d2h_h2d", "true",
-                    "overlap-cpu-optimizer-d2h-h2d");
-    return;
-  }
-  if (reading.IsOn("bf16")) {
-    reading.Set("training.master_weights", "fp16_remainder", "use-precision-aware-optimizer");
-  }
-  const std::string moments = reading.Text("exp-avg-dtype");
-  if (moments == "fp32" || moments == "bf16" || moments == "fp16") {
-    reading.Set("training.optimizer_state_dtype", moments, "exp-avg-dtype");
-  } else {
-    reading.Omit("exp-avg-dtype", "the moments of the optimizer are stored in FP32");
   }
 }
 
@@ -640,12 +278,7 @@ void ReadByDeepSpeed(Reading& reading) {
 
 void ReadSharding(Reading& reading) {
   if (IsByDeepSpeed(reading)) return ReadByDeepSpeed(reading);
-  reading.Set("data_parallel.overlap", reading.IsOn("overlap-grad-reduce"), "overlap-grad-reduce");
-  const bool shards = reading.IsOn("use-distributed-optimizer");
-  reading.Set("data_parallel.framework", "megatron", "use-distributed-optimizer");
-  reading.Set("data_parallel.zero_stage", shards ? "1" : "0", "use-distributed-optimizer");
-  reading.SetIfOn("data_parallel.gradient_accumulation_fusion", "false",
-                  "no-gradient-accumulation-fusion");
+  reading.Apply("sharding");
   const auto bucket = reading.Integer("ddp-bucket-size");
   if (bucket && reading.IsOn("overlap-grad-reduce")) {
     const auto is_fp32 = [&reading](const char* key) {
@@ -657,12 +290,8 @@ void ReadSharding(Reading& reading) {
     reading.Set("data_parallel.bucket_size", fmt::format("{} B", *bucket * bytes),
                 "ddp-bucket-size", fmt::format("{} gradients", *bucket));
   }
-  if (!shards) return;
-  reading.Set("data_parallel.overlap_param_gather", reading.IsOn("overlap-param-gather"),
-              "overlap-param-gather");
-  reading.SetIfOn("data_parallel.overlap_param_gather_with_optimizer_step", "true",
-                  "overlap-param-gather-with-optimizer-step");
-  ReadPrecisionAware(reading);
+  if (!reading.IsOn("use-distributed-optimizer")) return;
+  reading.Apply("distributed_optimizer");
   const std::string_view instances = "num-distributed-optimizer-instances";
   const std::int64_t copies = reading.Integer(instances).value_or(1);
   if (copies == 1) return;
@@ -697,21 +326,19 @@ void ReadRecipe(Reading& reading) {
 void Rules(Reading& reading) {
   ReadRecipe(reading);
   ReadModel(reading);
-  reading.SetInteger("training.global_batch_size", "global-batch-size");
-  if (reading.Stated("global-batch-size") == nullptr) {
-    reading.Set("training.gradient_accumulation", "1", "global-batch-size");
-  }
-  ReadPrecision(reading);
+  reading.Apply("batch");
+  reading.Apply("precision");
+  if (!IsByDeepSpeed(reading)) reading.Apply("gradient_type");
   ReadClipping(reading, "clip-grad");
-  ReadAttention(reading);
+  reading.Apply("attention");
   const auto divisor = reading.Integer("make-vocab-size-divisible-by");
   if (divisor && !IsByDeepSpeed(reading)) {
     reading.Set("training.make_vocab_size_divisible_by", *divisor, "make-vocab-size-divisible-by");
   }
   reading.SetIfOn("training.deterministic", "true", "deterministic-mode");
   ReadRecomputation(reading);
-  ReadOffloading(reading);
-  ReadTensor(reading);
+  reading.Apply("offloading");
+  reading.Apply("tensor");
   ReadContext(reading);
   ReadPipeline(reading);
   ReadExperts(reading);
@@ -725,46 +352,10 @@ const Framework kMegatron = {
     .name = "Megatron-LM",
     .form = "Megatron-LM's arguments (shell or YAML; also YAML of NeMo and Megatron-Bridge)",
     .release = "000c4ac2",
-    .options = kOptions,
+    .table = Program<MegatronTable>,
     .rules = Rules};
 
 namespace {
-
-// Switches that disable an option which argparse stores under another name (`store_false` with a
-// `dest`). Files that list values use that name, with the negated value. The table also has options
-// with only such a name.
-struct Destination {
-  std::string_view name, option;
-  bool turned = true;
-};
-constexpr Destination kDestinations[] = {
-    {"add-bias-linear", "disable-bias-linear"},
-    {"bias-gelu-fusion", "no-bias-gelu-fusion"},
-    {"bias-swiglu-fusion", "no-bias-swiglu-fusion"},
-    {"bias-dropout-fusion", "no-bias-dropout-fusion"},
-    {"apply-rope-fusion", "no-rope-fusion"},
-    {"masked-softmax-fusion", "no-masked-softmax-fusion"},
-    {"gradient-accumulation-fusion", "no-gradient-accumulation-fusion"},
-    {"async-tensor-model-parallel-allreduce", "no-async-tensor-model-parallel-allreduce"},
-    {"overlap-p2p-comm", "no-overlap-p2p-communication"},
-    {"create-attention-mask-in-dataloader", "no-create-attention-mask-in-dataloader"},
-    {"mmap-bin-files", "no-mmap-bin-files"},
-    {"fp8", "fp8-format", false},
-    {"fp4", "fp4-format", false},
-    {"microbatch-group-size-per-vp-stage", "microbatch-group-size-per-virtual-pipeline-stage",
-     false},
-};
-
-// Options of AMD's Primus in modules and models, outside of the overrides (AMD-AGI/Primus@bf6d0957,
-// primus/configs/modules/megatron/pre_trainer.yaml and models/megatron/language_model.yaml).
-constexpr std::pair<const char*, const char*> kOfPrimus[] = {
-    {"bf16", "true"},
-    {"use_distributed_optimizer", "true"},
-    {"sequence_parallel", "true"},
-    {"moe_token_dispatcher_type", "alltoall"},
-    {"moe_grouped_gemm", "true"},
-    {"moe_permute_fusion", "true"},
-};
 
 // The Hub's name for a file of Primus: "Llama-3.1-8B" for "llama3.1_8B.yaml".
 std::string HubNameOf(std::string name) {
@@ -786,10 +377,9 @@ std::optional<Document> PrimusDocument(const Document& document) {
   const std::string module = framework->name.substr(0, framework->name.size() - kFramework.size());
   Document arguments{.file = document.file};
   const Setting* config = document.Find(module + "config");
-  for (const auto& [name, value] : kOfPrimus) {
-    arguments.settings.push_back(
-        {name, Value::Text(value), (config == nullptr ? &*framework : config)->location});
-  }
+  // The values of Primus' own files, which the overrides replace.
+  AddSettings(TextAt(Table<MegatronTable>(), "primus"),
+              (config == nullptr ? &*framework : config)->location, arguments);
   if (const Setting* model = document.Find(module + "model")) {
     arguments.settings.push_back({"recipe.model",
                                   Value::Text("Primus/" + HubNameOf(model->value.text)),
@@ -825,13 +415,14 @@ std::optional<Document> MegatronDocument(const Document& original) {
   }
   arguments = Spelled(std::move(arguments), '-');
   for (Setting& setting : arguments.settings) {
-    const auto* kept = std::find_if(std::begin(kDestinations), std::end(kDestinations),
-                                    [&](const auto& row) { return row.name == setting.name; });
-    if (kept == std::end(kDestinations)) continue;
+    const auto negated = WordFor(TextAt(Table<MegatronTable>(), "negated"), setting.name);
+    const auto option =
+        negated ? negated : WordFor(TextAt(Table<MegatronTable>(), "renamed"), setting.name);
+    if (!option) continue;
     if (setting.written.empty()) setting.written = setting.name;
-    setting.name = kept->option;
+    setting.name = *option;
     const auto on = setting.value.Boolean();
-    if (!kept->turned || !on) continue;
+    if (!negated || !on) continue;
     setting.written_value = setting.value.Shown();
     setting.value.text = *on ? "false" : "true";
   }

@@ -125,94 +125,12 @@ void ReadLayersOfExperts(Reading& reading) {
   if (dense > 0) reading.Set("model.first_k_dense_replace", dense, option);
 }
 
-// Reads how tokens are sent to the ranks of their experts.
-void ReadDispatcher(Reading& reading) {
-  const std::string_view key = "experts.dispatcher";
-  const std::string_view option = "moe-token-dispatcher-type";
-  const std::string type = reading.Text(option);
-  const std::string backend = reading.Text("moe-flex-dispatcher-backend");
-  if (reading.IsOn("use-turbo-deepep")) {
-    reading.Set(key, "deepep", "use-turbo-deepep");
-  } else if (reading.IsOn("moe-enable-deepep")) {
-    reading.Set(key, "deepep", "moe-enable-deepep");
-  } else if (type == "flex" && (backend == "deepep" || backend == "hybridep")) {
-    reading.Set(key, backend, "moe-flex-dispatcher-backend");
-  } else if (type == "alltoall" || type == "alltoall_seq") {
-    reading.Set(key, "all_to_all", option);
-  } else if (type == "allgather") {
-    reading.Set(key, "all_gather", option);
-  } else {
-    reading.Omit(option, "NCCL's all-to-all sends tokens to experts");
-  }
-}
-
 }  // namespace
 
 void ReadExpertsOfModel(Reading& reading) {
-  reading.SetInteger("model.num_experts", "num-experts");
-  reading.SetInteger("model.num_experts_per_tok", "moe-router-topk");
-  reading.SetInteger("model.moe_intermediate_size", "moe-ffn-hidden-size");
-  reading.SetInteger("model.shared_expert_intermediate_size",
-                     "moe-shared-expert-intermediate-size");
+  reading.Apply("experts_of_model");
   ReadLayersOfExperts(reading);
-  const std::string scores = reading.Text("moe-router-score-function");
-  const bool before = reading.IsOn("moe-router-pre-softmax");
-  reading.Set(
-      "model.scoring_func",
-      scores == "sigmoid" ? "sigmoid"
-      : before            ? "softmax"
-                          : "softmax_of_chosen",
-      before && scores != "sigmoid" ? "moe-router-pre-softmax" : "moe-router-score-function");
-  if (before && scores != "sigmoid") {
-    reading.Set("model.norm_topk_prob", "false", "moe-router-pre-softmax");
-  }
-  reading.SetInteger("model.n_group", "moe-router-num-groups");
-  reading.SetInteger("model.topk_group", "moe-router-group-topk");
-  reading.Set("model.balancing_bias", reading.IsOn("moe-router-enable-expert-bias"),
-              "moe-router-enable-expert-bias");
-}
-
-void ReadHowExpertsRun(Reading& reading) {
-  ReadDispatcher(reading);
-  // Grouped products run in Transformer Engine, on one stream each. With grouped tensors, and
-  // before Transformer Engine, they are one kernel.
-  const std::string_view one_kernel = reading.IsOn("moe-use-grouped-tensor")
-                                          ? "moe-use-grouped-tensor"
-                                          : "moe-use-legacy-grouped-gemm";
-  if (reading.IsOn(one_kernel)) {
-    reading.Set("experts.products", "grouped", one_kernel);
-  } else {
-    const std::string_view grouped = "moe-grouped-gemm";
-    reading.Set("experts.products", reading.IsOn(grouped) ? "streams" : "looped", grouped);
-  }
-  reading.Set("experts.fused_router", reading.IsOn("moe-router-fusion"), "moe-router-fusion");
-  reading.Set("experts.fused_permutation", reading.IsOn("moe-permute-fusion"),
-              "moe-permute-fusion");
-  const std::string type = reading.Text("moe-router-dtype");
-  if (type == "fp32" || type == "bf16") {
-    reading.Set("experts.router_dtype", type, "moe-router-dtype");
-  } else if (!type.empty()) {
-    reading.Omit("moe-router-dtype", "routers compute in the data type of the model");
-  }
-  const auto capacity = reading.Get("moe-expert-capacity-factor");
-  if (capacity && capacity->Number().value_or(-1) > 0) {
-    reading.Set("experts.capacity_factor", ScenarioWords(*capacity), "moe-expert-capacity-factor");
-    reading.SetIfOn("experts.pad_to_capacity", "true", "moe-pad-expert-input-to-capacity");
-  }
-  if (reading.IsOn("overlap-moe-expert-parallel-comm")) {
-    reading.Set("experts.overlap_communication", "true", "overlap-moe-expert-parallel-comm");
-    reading.SetIfOn("experts.delay_weight_gradients", "true", "delay-wgrad-compute");
-  }
-  const std::string_view shared = "moe-shared-expert-overlap";
-  const bool unknown = reading.Stated("num-experts") == nullptr;  // the model is named
-  if (reading.IsOn(shared) &&
-      (unknown || reading.Stated("moe-shared-expert-intermediate-size") != nullptr)) {
-    if (reading.Integer("tensor-model-parallel-size").value_or(1) > 1) {
-      reading.Omit(shared, "shared experts are tensor-parallel and run before the router");
-    } else {
-      reading.Set("experts.overlap_shared_experts", "true", shared);
-    }
-  }
+  reading.Apply("router_of_model");
 }
 
 }  // namespace stepcast::foreign

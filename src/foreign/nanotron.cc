@@ -10,69 +10,11 @@
 namespace stepcast::foreign {
 namespace {
 
-// From huggingface/nanotron@09fd0ece7579 src/nanotron/config.
-constexpr Option kOptions[] = {
-    // The model.
-    Rule("model.model_config.hidden_act=silu model.model_config.is_llama_config "
-         "model.model_config.is_qwen2_config model.model_config._attn_implementation "
-         "model.dtype=bfloat16 model.make_vocab_size_divisible_by=1 model.ddp_bucket_cap_mb=25"),
-    Sets("model.model_config.hidden_size", "model.hidden_size"),
-    Sets("model.model_config.intermediate_size", "model.intermediate_size"),
-    Sets("model.model_config.num_hidden_layers", "model.num_hidden_layers"),
-    Sets("model.model_config.num_attention_heads", "model.num_attention_heads"),
-    Sets("model.model_config.num_key_value_heads", "model.num_key_value_heads"),
-    Sets("model.model_config.vocab_size", "model.vocab_size"),
-    Sets("model.model_config.max_position_embeddings", "model.max_position_embeddings"),
-    Sets("model.model_config.rms_norm_eps", "model.norm_epsilon"),
-    Sets("model.model_config.rope_theta", "model.rope_theta"),
-    Switch("model.model_config.tie_word_embeddings", "model.tie_word_embeddings"),
-    NotModelled("model.model_config.rope_scaling", "", "rotary positions are not scaled"),
-    NotModelled("model.model_config.moe_config", "", "the feed-forward layer is dense"),
-    NotModelled("model.model_config.sliding_window_size", "",
-                "attention covers the complete sequence"),
-    NotModelled("model.model_config.attention_bias", "false", "projections have no biases"),
-    // Batch.
-    Sets("tokens.sequence_length", "training.sequence_length"),
-    Sets("tokens.micro_batch_size", "training.micro_batch_size"),
-    Sets("tokens.batch_accumulation_per_replica", "training.gradient_accumulation"),
-    // Parallel axes.
-    Sets("parallelism.dp", "parallelism.data"),
-    Sets("parallelism.tp", "parallelism.tensor", "1"),
-    Sets("parallelism.pp", "parallelism.pipeline", "1"),
-    NotModelled("parallelism.context_parallel_size", "1",
-                "each rank computes complete sequences, without sequence parallelism"),
-    NotModelled("parallelism.expert_parallel_size", "1", "the feed-forward layer is dense"),
-    Rule("parallelism.pp_engine=1f1b parallelism.tp_mode=ALL_REDUCE "
-         "parallelism.recompute_layer=false"),
-    NotModelled("parallelism.tp_linear_async_communication", "false",
-                "kernels wait for the gathers of tensor parallelism, so the forecast step time is "
-                "too long"),
-    NotModelled("parallelism.tp_recompute_allgather", "true",
-                "the backward pass gathers the inputs again, so the memory forecast is too low"),
-    NotModelled("parallelism.moe_layer_recompute", "false", "the feed-forward layer is dense"),
-    // The optimizer.
-    Rule("optimizer.zero_stage=0 optimizer.clip_grad=1.0 optimizer.optimizer_factory.name=adamW "
-         "optimizer.optimizer_factory.torch_adam_is_fused=true"),
-    NotModelled(
-        "optimizer.accumulate_grad_in_fp32", "true",
-        "gradients and optimizer states are stored in FP32, so the memory forecast is too high"),
-    NoEffect(
-        "model.model_config.* model.init_method.* tokens.* optimizer.* checkpoints.* data_stages* "
-        "general.* lighteval* logging.* metrics_logging* profiler* s3_upload* tokenizer.*"),
-};
-
 void ReadModel(Reading& reading) {
   if (reading.draft().Find("model") != nullptr) return;
-  const bool qwen = reading.IsOn("model.model_config.is_qwen2_config");
-  reading.Set("model.kind", "transformer", "model.model_config.hidden_size");
   const std::filesystem::path file(reading.document().file);
   reading.draft().Assume("model.name", file.stem().string(), "the file's name");
-  reading.Set("model.family", qwen ? "qwen2" : "llama",
-              qwen ? "model.model_config.is_qwen2_config" : "model.model_config.is_llama_config");
-  const std::string_view activation = "model.model_config.hidden_act";
-  if (reading.Text(activation) != "silu") {
-    reading.Omit(activation, "the feed-forward layer is SwiGLU");
-  }
+  reading.Apply("model");
   const std::string_view multiple = "model.make_vocab_size_divisible_by";
   const std::int64_t unit =
       std::clamp<std::int64_t>(reading.Integer(multiple).value_or(1), 1, 1'000'000) *
@@ -81,56 +23,19 @@ void ReadModel(Reading& reading) {
   if (words && *words % unit != 0) reading.Omit(multiple, "the vocabulary is not padded");
 }
 
-void ReadTypes(Reading& reading) {
-  const std::string_view option = "model.dtype";
-  constexpr std::string_view kTypes =
-      "bfloat16=bf16 torch.bfloat16=bf16 float16=fp16 torch.float16=fp16 float32=fp32 "
-      "torch.float32=fp32 double=fp32";
-  const auto word = WordFor(kTypes, reading.Text(option));
-  reading.Set("training.precision", std::string(word.value_or("bf16")), option);
-  if (!word) reading.Omit(option, "the model computes in BF16");
-}
-
-void ReadAxes(Reading& reading) {
-  if (reading.draft().Degree("parallelism.tensor") > 1) {
-    const bool divides = reading.Text("parallelism.tp_mode") == "REDUCE_SCATTER" ||
-                         reading.Text("parallelism.tp_mode") == "reduce_scatter";
-    reading.Set("parallelism.sequence_parallel", divides, "parallelism.tp_mode");
-  }
-  if (reading.draft().Degree("parallelism.pipeline") > 1) {
-    const bool all_forward = reading.Text("parallelism.pp_engine") == "afab";
-    reading.Set("parallelism.schedule", all_forward ? "gpipe" : "1f1b", "parallelism.pp_engine");
-  }
-}
-
-void ReadOptimizer(Reading& reading) {
-  const std::string_view option = "optimizer.optimizer_factory.name";
-  const bool sgd = reading.Text(option) == "sgd";
-  reading.Set("training.optimizer", sgd ? "sgd" : "adamw", option);
-  if (!sgd && reading.Text(option) != "adamW") reading.Omit(option, "the optimizer is AdamW");
-  const std::string_view fused = "optimizer.optimizer_factory.torch_adam_is_fused";
-  if (!sgd) {
-    reading.Set("training.optimizer_implementation", reading.IsOn(fused) ? "fused" : "foreach",
-                fused);
-  }
-  ReadClipping(reading, "optimizer.clip_grad");
-}
-
 void Rules(Reading& reading) {
   ReadModel(reading);
-  ReadTypes(reading);
-  ReadAxes(reading);
-  ReadOptimizer(reading);
-  reading.Set("data_parallel.framework", "nanotron", "optimizer.zero_stage");
-  const std::int64_t stage = reading.Integer("optimizer.zero_stage").value_or(0);
-  reading.Set("data_parallel.zero_stage", stage, "optimizer.zero_stage");
+  reading.Apply("precision");
+  reading.Apply("axes");
+  reading.Apply("optimizer");
+  ReadClipping(reading, "optimizer.clip_grad");
+  reading.Apply("sharding");
   const std::string_view bucket = "model.ddp_bucket_cap_mb";
-  if (const auto size = reading.Integer(bucket); size && stage == 0) {
+  if (const auto size = reading.Integer(bucket);
+      size && reading.Integer("optimizer.zero_stage").value_or(0) == 0) {
     reading.Set("data_parallel.bucket_size", fmt::format("{} MiB", *size), bucket);
   }
-  const std::string_view recompute = "parallelism.recompute_layer";
-  reading.Set("training.activation_checkpointing", reading.IsOn(recompute) ? "full" : "none",
-              recompute);
+  reading.Apply("recomputation");
 }
 
 }  // namespace
@@ -138,7 +43,7 @@ void Rules(Reading& reading) {
 const Framework kNanotron = {.name = "nanotron",
                              .form = "nanotron's configuration (YAML)",
                              .release = "09fd0ece7579",
-                             .options = kOptions,
+                             .table = Program<NanotronTable>,
                              .rules = Rules};
 
 bool IsNanotron(const Document& document) {

@@ -40,9 +40,6 @@ std::optional<std::vector<bool>> ParseLayerPattern(const Value& value);
 // Reads the model's experts. Requires `num-experts` > 1.
 void ReadExpertsOfModel(Reading& reading);
 
-// Reads the scenario's section `experts`: how experts are executed.
-void ReadHowExpertsRun(Reading& reading);
-
 // The configuration of Hugging Face's nanotron in YAML.
 extern const Framework kNanotron;
 

@@ -12,6 +12,7 @@
 #include "src/foreign/frameworks.h"
 #include "src/foreign/settings_files.h"
 #include "src/foreign/shared_options.h"
+#include "src/foreign/tables.h"
 #include "src/scenario/source_names.h"
 
 namespace stepcast::foreign {
@@ -66,83 +67,6 @@ bool IsOfAnotherProgram(const std::string& file) {
 
 namespace {
 
-// Settings that all recipes share: src/megatron/bridge/recipes/common.py (_pretrain_common), and
-// equal lines in each of them.
-constexpr std::string_view kCommon =
-    "train.micro_batch_size=1 train.global_batch_size=512 mixed_precision=bf16_mixed "
-    "model.cross_entropy_loss_fusion=true model.transformer_impl=transformer_engine "
-    "optimizer.optimizer=adam optimizer.clip_grad=1.0 ddp.use_distributed_optimizer=true "
-    "ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true ddp.grad_reduce_in_fp32=true";
-
-// From src/megatron/bridge/recipes/llama/llama3.py, qwen/qwen3.py, qwen/qwen3_moe.py,
-// deepseek/deepseek_v3.py.
-constexpr Recipe kRecipes[] = {
-    {"llama32_1b", "llama3.2-1b", "model.seq_length=8192"},
-    {"llama32_3b", "llama3.2-3b", "model.seq_length=8192"},
-    {"llama3_8b", "llama3.1-8b", "model.seq_length=8192 model.context_parallel_size=2"},
-    {"llama3_8b_16k", "llama3.1-8b",
-     "model.seq_length=16384 model.tensor_model_parallel_size=4 "
-     "model.pipeline_model_parallel_size=2 model.context_parallel_size=2 "
-     "model.sequence_parallel=true"},
-    {"llama3_8b_64k", "llama3.1-8b",
-     "model.seq_length=65536 model.tensor_model_parallel_size=4 "
-     "model.pipeline_model_parallel_size=2 model.context_parallel_size=4 "
-     "model.sequence_parallel=true"},
-    {"llama3_8b_128k", "llama3.1-8b",
-     "model.seq_length=131072 model.tensor_model_parallel_size=4 "
-     "model.pipeline_model_parallel_size=2 model.context_parallel_size=8 "
-     "model.sequence_parallel=true"},
-    {"llama3_70b", "llama3.1-70b",
-     "model.seq_length=8192 model.tensor_model_parallel_size=4 "
-     "model.pipeline_model_parallel_size=4 model.virtual_pipeline_model_parallel_size=5 "
-     "model.context_parallel_size=2 model.sequence_parallel=true "
-     "comm_overlap.tp_comm_overlap=true"},
-    {"llama3_70b_16k", "llama3.1-70b",
-     "model.seq_length=16384 model.tensor_model_parallel_size=8 "
-     "model.pipeline_model_parallel_size=2 model.context_parallel_size=2 "
-     "model.sequence_parallel=true comm_overlap.tp_comm_overlap=true"},
-    {"llama3_70b_64k", "llama3.1-70b",
-     "model.seq_length=65536 model.tensor_model_parallel_size=8 "
-     "model.pipeline_model_parallel_size=4 model.context_parallel_size=8 "
-     "model.sequence_parallel=true comm_overlap.tp_comm_overlap=true"},
-    {"llama31_8b", "llama3.1-8b", "model.seq_length=8192 model.context_parallel_size=2"},
-    {"llama31_70b", "llama3.1-70b",
-     "model.seq_length=131072 model.tensor_model_parallel_size=4 "
-     "model.pipeline_model_parallel_size=4 model.virtual_pipeline_model_parallel_size=5 "
-     "model.context_parallel_size=2 model.sequence_parallel=true "
-     "comm_overlap.tp_comm_overlap=true"},
-    {"llama31_405b", "llama3.1-405b",
-     "model.seq_length=131072 model.tensor_model_parallel_size=8 "
-     "model.pipeline_model_parallel_size=8 model.virtual_pipeline_model_parallel_size=2 "
-     "model.context_parallel_size=4 model.sequence_parallel=true "
-     "model.account_for_embedding_in_pipeline_split=true "
-     "model.account_for_loss_in_pipeline_split=true comm_overlap.tp_comm_overlap=true"},
-    {"qwen3_8b", "qwen3-8b", "model.seq_length=4096 model.tensor_model_parallel_size=4"},
-    {"qwen3_30b_a3b", "qwen3-30b-a3b",
-     "model.seq_length=4096 model.tensor_model_parallel_size=4 "
-     "model.pipeline_model_parallel_size=2 model.expert_model_parallel_size=4 "
-     "model.sequence_parallel=true model.moe_token_dispatcher_type=alltoall "
-     "model.moe_grouped_gemm=true model.moe_permute_fusion=true"},
-    {"qwen3_235b_a22b", "qwen3-235b-a22b",
-     "model.seq_length=4096 model.tensor_model_parallel_size=4 "
-     "model.pipeline_model_parallel_size=16 model.context_parallel_size=2 "
-     "model.expert_model_parallel_size=8 model.sequence_parallel=true "
-     "model.account_for_embedding_in_pipeline_split=true "
-     "model.account_for_loss_in_pipeline_split=true model.moe_token_dispatcher_type=alltoall "
-     "model.moe_grouped_gemm=true model.moe_permute_fusion=true"},
-    {"deepseek_v3", "deepseek-v3",
-     "model.seq_length=4096 train.global_batch_size=4096 model.tensor_model_parallel_size=2 "
-     "model.pipeline_model_parallel_size=16 model.expert_model_parallel_size=64 "
-     "model.expert_tensor_parallel_size=1 model.sequence_parallel=true model.mtp_num_layers=1 "
-     "model.pipeline_model_parallel_layout=Etttt|(tttt|)*14tmL "
-     "model.moe_token_dispatcher_type=alltoall model.moe_grouped_gemm=true "
-     "model.moe_permute_fusion=true model.moe_shared_expert_overlap=true "
-     "model.recompute_granularity=selective ddp.grad_reduce_in_fp32=false "
-     "mixed_precision.grad_reduce_in_fp32=false optimizer.use_precision_aware_optimizer=true "
-     "optimizer.main_grads_dtype=bf16 optimizer.exp_avg_dtype=bf16 "
-     "optimizer.exp_avg_sq_dtype=bf16"},
-};
-
 // The start of a user's own recipe in a file for Megatron-Bridge.
 constexpr Recipe kBeginning = {"_pretrain_common", "", ""};
 
@@ -157,31 +81,38 @@ std::string Plain(std::string_view name) {
   return plain.substr(0, cut);
 }
 
+}  // namespace
+
 void AddSettings(std::string_view settings, const Location& location, Document& document) {
-  while (!settings.empty()) {
-    const std::string_view word = settings.substr(0, settings.find(' '));
-    settings.remove_prefix(std::min(word.size() + 1, settings.size()));
-    const std::size_t sign = word.find('=');
-    document.settings.push_back({std::string(word.substr(0, sign)),
-                                 Value::Text(std::string(word.substr(sign + 1))), location});
+  for (const auto& [name, value] : SplitPairs(settings)) {
+    document.settings.push_back({std::string(name), Value::Text(std::string(value)), location});
   }
 }
 
-}  // namespace
-
-std::span<const Recipe> Recipes() { return kRecipes; }
+std::span<const Recipe> Recipes() {
+  static const std::vector<Recipe> recipes = [] {
+    std::vector<Recipe> all;
+    for (const auto& [name, position, row] :
+         scenario::Child(Table<RecipesTable>(), "recipes")->entries) {
+      all.push_back({name, TextAt(*row, "model"), TextAt(*row, "settings")});
+    }
+    return all;
+  }();
+  return recipes;
+}
 
 const Recipe* RecipeOf(std::string_view name) {
   if (name == kBeginning.name) return &kBeginning;
   const std::string plain = Plain(name);
-  const auto* found = std::find_if(std::begin(kRecipes), std::end(kRecipes),
-                                   [&](const Recipe& recipe) { return recipe.name == plain; });
-  return found == std::end(kRecipes) ? nullptr : found;
+  for (const Recipe& recipe : Recipes()) {
+    if (recipe.name == plain) return &recipe;
+  }
+  return nullptr;
 }
 
 Document WithRecipe(const Recipe& recipe, const Location& location, Document document) {
   Document whole{.file = document.file};
-  AddSettings(kCommon, location, whole);
+  AddSettings(TextAt(Table<RecipesTable>(), "common"), location, whole);
   AddSettings(recipe.settings, location, whole);
   if (!recipe.model.empty()) {
     whole.settings.push_back({"recipe.model", Value::Text(std::string(recipe.model)), location});

@@ -31,6 +31,9 @@ std::span<const Recipe> Recipes();
 // recipes. Null if no recipe has this name.
 const Recipe* RecipeOf(std::string_view name);
 
+// Appends settings such as "bf16=true clip_grad=1.0". `location` is where they were selected.
+void AddSettings(std::string_view settings, const Location& location, Document& document);
+
 // Inserts the recipe's settings before the document's settings, which have priority. `location` is
 // where the recipe was selected.
 Document WithRecipe(const Recipe& recipe, const Location& location, Document document);

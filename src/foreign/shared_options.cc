@@ -110,6 +110,15 @@ void ReadCopies(Reading& reading, std::string_view option, std::int64_t copies,
               std::move(remark));
 }
 
+void AskForDeepSpeedFile(Reading& reading, std::string_view option) {
+  const Value& file = reading.Stated(option)->value;
+  reading.Wrong(
+      option,
+      fmt::format("the DeepSpeed configuration {} is missing on the command line",
+                  Quoted(file.Shown())),
+      fmt::format("add the file: stepcast init {} {}", reading.document().file, file.text));
+}
+
 void ReadClipping(Reading& reading, std::string_view option) {
   const auto norm = reading.Get(option);
   if (!norm || !norm->Number()) return;
@@ -213,57 +222,19 @@ void ReadLauncher(Reading& reading) {
 
 namespace {
 
-// "NAME=MODEL": names of models on the Hub, in lower case, without the owner and the words of
-// kKinds, and our model of equal dimensions. Copies under other owners have the same name.
-constexpr std::string_view kHubModels =
-    "llama-2-7b=llama2-7b llama-2-13b=llama2-13b llama-2-70b=llama2-70b llama-3-8b=llama3.1-8b "
-    "llama-3-70b=llama3.1-70b llama-3.1-8b=llama3.1-8b llama-3.1-70b=llama3.1-70b "
-    "llama-3.1-405b=llama3.1-405b llama-3.2-1b=llama3.2-1b llama-3.2-3b=llama3.2-3b "
-    "llama-3.3-70b=llama3.1-70b llama-4-scout-17b-16e=llama4-scout "
-    "llama-4-maverick-17b-128e=llama4-maverick codellama-34b=codellama-34b "
-    "tinyllama-v1.1=tinyllama-1.1b tinyllama-1.1b=tinyllama-1.1b smollm2-135m=smollm2-135m "
-    "smollm2-360m=smollm2-360m smollm2-1.7b=smollm2-1.7b mistral-7b=mistral-7b "
-    "mistral-7b-v0.3=mistral-7b-v0.3 mistral-nemo-2407=mistral-nemo-12b "
-    "mistral-small-24b=mistral-small-24b mixtral-8x7b=mixtral-8x7b mixtral-8x22b=mixtral-8x22b "
-    "qwen2-0.5b=qwen2.5-0.5b qwen2-1.5b=qwen2.5-1.5b qwen2-7b=qwen2.5-7b qwen2-72b=qwen2.5-72b "
-    "qwen2.5-0.5b=qwen2.5-0.5b qwen2.5-1.5b=qwen2.5-1.5b qwen2.5-3b=qwen2.5-3b "
-    "qwen2.5-7b=qwen2.5-7b qwen2.5-14b=qwen2.5-14b qwen2.5-32b=qwen2.5-32b qwen2.5-72b=qwen2.5-72b "
-    "qwen3-0.6b=qwen3-0.6b qwen3-1.7b=qwen3-1.7b qwen3-4b=qwen3-4b qwen3-8b=qwen3-8b "
-    "qwen3-14b=qwen3-14b qwen3-32b=qwen3-32b qwen3-30b-a3b=qwen3-30b-a3b "
-    "qwen3-235b-a22b=qwen3-235b-a22b qwen1.5-moe-a2.7b=qwen1.5-moe-a2.7b deepseek-v3=deepseek-v3 "
-    "deepseek-v3.1=deepseek-v3 deepseek-r1=deepseek-v3 deepseek-v2-lite=deepseek-v2-lite "
-    "deepseek-r1-distill-qwen-1.5b=qwen2.5-1.5b deepseek-r1-distill-qwen-7b=qwen2.5-7b "
-    "deepseek-r1-distill-qwen-14b=qwen2.5-14b deepseek-r1-distill-qwen-32b=qwen2.5-32b "
-    "deepseek-r1-distill-llama-8b=llama3.1-8b deepseek-r1-distill-llama-70b=llama3.1-70b "
-    "kimi-k2=kimi-k2 moonlight-16b-a3b=moonlight-16b-a3b gpt-oss-20b=gpt-oss-20b "
-    "gpt-oss-120b=gpt-oss-120b glm-4.5-air=glm-4.5-air glm-4.5=glm-4.5 glm-4-9b=glm-4-9b "
-    "gemma-2b=gemma-2b gemma-7b=gemma-7b gemma-2-2b=gemma2-2b gemma-2-9b=gemma2-9b "
-    "gemma-2-27b=gemma2-27b gemma-3-1b=gemma3-1b gemma-3-4b=gemma3-4b gemma-3-12b=gemma3-12b "
-    "gemma-3-27b=gemma3-27b phi-4=phi4 phi-3-mini-4k=phi3-mini olmo-2-0425-1b=olmo2-1b "
-    "olmo-2-1124-7b=olmo2-7b olmo-2-1124-13b=olmo2-13b olmo-2-0325-32b=olmo2-32b "
-    "olmoe-1b-7b-0924=olmoe-1b-7b gpt-j-6b=gptj-6b gpt-neox-20b=gpt-neox-20b "
-    "pythia-6.9b=pythia-6.9b falcon-7b=falcon-7b minimax-m2=minimax-m2 mpt-7b=mpt-7b "
-    "mpt-30b=mpt-30b gpt2=gpt2 gpt2-medium=gpt2-medium gpt2-large=gpt2-large gpt2-xl=gpt2-xl";
-
-// Words of a name for the kind of training and the storage format.
-constexpr std::string_view kKinds = "meta instruct base chat hf it pt math coder";
-
-// Words after a model's name that make it a different model.
-constexpr std::string_view kOtherModels = "mini multimodal distill vl vision moe air lite next";
-
 std::string Lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
-// The words between hyphens and underscores, without those of kKinds.
+// The words between hyphens and underscores, without those for the kind of training.
 std::vector<std::string> WordsOf(const std::string& name) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at <= name.size();) {
     const std::size_t end = std::min(name.find_first_of("-_", at), name.size());
     std::string word = name.substr(at, end - at);
-    if (!HasWord(kKinds, word)) words.push_back(std::move(word));
+    if (!HasWord(TextAt(Table<ModelsTable>(), "kinds"), word)) words.push_back(std::move(word));
     at = end + 1;
   }
   return words;
@@ -282,16 +253,16 @@ std::optional<std::string> ModelOfTheHub(const std::string& name) {
   const std::vector<std::string> words = WordsOf(lower.substr(lower.rfind('/') + 1));
   std::optional<std::string> found;
   std::size_t longest = 0;
-  for (const std::string_view pair : SplitWords(kHubModels)) {
-    const std::size_t sign = pair.find('=');
-    const std::vector<std::string> own = WordsOf(std::string(pair.substr(0, sign)));
+  const std::string_view other_models = TextAt(Table<ModelsTable>(), "others");
+  for (const auto& [hub_name, model] : SplitPairs(TextAt(Table<ModelsTable>(), "hub"))) {
+    const std::vector<std::string> own = WordsOf(std::string(hub_name));
     if (own.size() <= longest || own.size() > words.size()) continue;
     if (!std::equal(own.begin(), own.end(), words.begin())) continue;
     const bool another = std::any_of(
         words.begin() + static_cast<std::ptrdiff_t>(own.size()), words.end(),
-        [](const std::string& word) { return IsSize(word) || HasWord(kOtherModels, word); });
+        [&](const std::string& word) { return IsSize(word) || HasWord(other_models, word); });
     if (another) continue;
-    found = pair.substr(sign + 1);
+    found = model;
     longest = own.size();
   }
   return found;

@@ -24,6 +24,9 @@ void ReadDegrees(Reading& reading, const DegreeOptions& options);
 void ReadCopies(Reading& reading, std::string_view option, std::int64_t copies,
                 std::string remark = {});
 
+// Reports that the DeepSpeed configuration, which the option names, is missing on the command line.
+void AskForDeepSpeedFile(Reading& reading, std::string_view option);
+
 // Reads the limit of the gradient norm. Zero and negative values mean no limit.
 void ReadClipping(Reading& reading, std::string_view option);
 

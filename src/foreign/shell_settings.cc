@@ -5,7 +5,6 @@
 #include <iterator>
 #include <utility>
 
-#include "fmt/format.h"
 #include "src/foreign/shell.h"
 
 namespace stepcast::foreign {

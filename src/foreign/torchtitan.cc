@@ -13,163 +13,11 @@ constexpr std::string_view kSchedules =
     "ZBVZeroBubble=zb_v DualPipeV=dualpipe_v";
 constexpr std::string_view kTypes = "float32=fp32 bfloat16=bf16 float16=fp16";
 
-// From pytorch/torchtitan@238fa9953e4a torchtitan/config/job_config.py. `training.batch_size` is
-// the name of `training.local_batch_size` until July 2025.
-constexpr Option kOptions[] = {
-    Rule(
-        "model.name model.flavor model.converters optimizer.early_step_in_backward=false "
-        "training.local_batch_size=8 training.batch_size training.global_batch_size=-1 "
-        "training.max_norm=1.0 training.mixed_precision_param=bfloat16 training.compile "
-        "compile.enable=false compile.components parallelism.data_parallel_replicate_degree=1 "
-        "parallelism.data_parallel_shard_degree=-1 parallelism.fsdp_reshard_after_forward=default "
-        "parallelism.enable_async_tensor_parallel=false "
-        "parallelism.pipeline_parallel_schedule=1F1B "
-        "parallelism.pipeline_parallel_microbatch_size=1 "
-        "parallelism.pipeline_parallel_layers_per_stage "
-        "parallelism.context_parallel_rotate_method=allgather parallelism.expert_parallel_degree=1 "
-        "parallelism.expert_tensor_parallel_degree=1 activation_checkpoint.mode=selective "
-        "activation_checkpoint.selective_ac_option=2 activation_checkpoint.early_stop=false "
-        "float8.recipe_name quantize.linear.float8.recipe_name quantize.dense.float8.recipe_name"),
-    Sets("optimizer.name", "training.optimizer", "AdamW", "AdamW=adamw Adam=adamw SGD=sgd"),
-    Sets("optimizer.implementation", "training.optimizer_implementation", "fused",
-         "fused=fused foreach=foreach for-loop=single"),
-    Sets("training.seq_len", "training.sequence_length", "2048"),
-    Sets("training.dtype", "training.parameter_dtype", "float32", kTypes),
-    Sets("training.mixed_precision_reduce", "training.reduce_dtype", "float32", kTypes),
-    Switch("training.enable_cpu_offload", "data_parallel.cpu_offload"),
-    Switch("training.deterministic debug.deterministic", "training.deterministic"),
-    NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
-    Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
-    NotModelled(
-        "parallelism.disable_loss_parallel", "false",
-        "the logits are divided among the ranks, so the memory forecast of a rank is too low"),
-    NotModelled("parallelism.enable_compiled_autograd", "false",
-                "the backward pass is compiled block by block"),
-    Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
-    NotModelled("parallelism.pipeline_parallel_split_points parallelism.module_fqns_per_model_part",
-                "",
-                "all stages have the same number of blocks; to set the number for each stage, use "
-                "parallelism.stage_layers"),
-    NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
-                "stepcast does not read the schedule's CSV file; to use the schedule, set "
-                "parallelism.schedule to the path of the file"),
-    Sets("parallelism.pipeline_parallel_first_stage_less_layers",
-         "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
-    Sets("parallelism.pipeline_parallel_last_stage_less_layers",
-         "parallelism.account_for_loss_in_pipeline_split", "", "0=false 1=true"),
-    Sets("parallelism.context_parallel_degree", "parallelism.context", "1"),
-    NotModelled("parallelism.context_parallel_load_balancer", "headtail",
-                "rank i has the i-th chunk from the start of a sequence and the i-th chunk from "
-                "its end"),
-    NotModelled("parallelism.expert_parallel_comm_backend", "standard",
-                "NCCL's all-to-all sends tokens to experts"),
-    NotModelled("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
-                "the output of every second matrix multiplication is stored, for all shapes"),
-    NotModelled("activation_checkpoint.memory_budget", "0.5",
-                "the compiler does not change which activations are stored"),
-    NotModelled(
-        "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather "
-        "quantize.dense.float8.enable_fsdp_float8_all_gather",
-        "false",
-        "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to twice "
-        "the real time"),
-    // The head stays in 16 bits in the forecast too; routers of experts are small.
-    NotModelled("quantize.moe.float8.fqns quantize.moe.mx.fqns quantize.grouped_mm.float8.fqns "
-                "quantize.grouped_mm.mx.fqns",
-                "", "matrix multiplications of experts run in 16 bits"),
-    NotModelled("fault_tolerance.enable", "false", "every step runs exactly once"),
-    Rule("liger_kernel.enable_fused_linear_cross_entropy"),
-    NoEffect("model.* job.* profiling.* metrics.* lr_scheduler.* checkpoint.* comm.* "
-             "memory_estimation.* validation.* optimizer.* training.dataset training.dataset_path "
-             "training.steps training.seed training.gc_freq training.gc_debug debug.* "
-             "activation_checkpoint.* float8.precompute_float8_dynamic_scale_for_fsdp "
-             "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp "
-             "quantize.dense.float8.precompute_float8_dynamic_scale_for_fsdp float8.filter_fqns "
-             "quantize.linear.float8.filter_fqns quantize.dense.float8.filter_fqns mx.* "
-             "quantize.linear.mx.* fault_tolerance.* experimental.*"),
-};
-
-// From pytorch/torchtitan@f204eb63 torchtitan/config/{training,parallelism,compile}.py.
-// Names until 2026: `model_converters`, `training.local_batch_size`, `training.global_batch_size`
-// and `training.seq_len`.
-constexpr Option kPythonOptions[] = {
-    Rule("function model_spec model_spec.0 model_spec.flavor model_spec.converters "
-         "model_converters.converters model_converters.converters.0.recipe_name loss "
-         "loss.num_chunks=8 optimizer=default_adamw "
-         "training.num_tokens_per_microbatch_per_dp_rank=16384 "
-         "training.num_tokens_per_train_step=-1 training.local_batch_size "
-         "training.global_batch_size=-1 training.max_norm=1.0 "
-         "training.mixed_precision_param=bfloat16 compile compile.enable compile.components "
-         "compile.enable_async_tensor_parallel=false parallelism.enable_async_tensor_parallel "
-         "parallelism.data_parallel_replicate_degree=1 parallelism.data_parallel_shard_degree=-1 "
-         "parallelism.fsdp_reshard_after_forward=default parallelism.enable_sequence_parallel=true "
-         "parallelism.pipeline_parallel_schedule=1F1B parallelism.num_pp_microbatches=1 "
-         "parallelism.pipeline_parallel_layers_per_stage parallelism.expert_parallel_degree=1 "
-         "activation_checkpoint=None activation_checkpoint.mode=selective "
-         "activation_checkpoint.selective_ac_option=op activation_checkpoint.early_stop=false"),
-    NotModelled("model_spec.attn_backend", "sdpa",
-                "the setting training.attention selects the kernels of attention"),
-    NotModelled("model_spec.moe_comm_backend", "standard",
-                "NCCL's all-to-all sends tokens to experts"),
-    NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
-                "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to "
-                "twice the real time"),
-    Sets("training.max_context_length", "training.sequence_length", "2048"),
-    Sets("training.seq_len", "training.sequence_length"),
-    Sets("training.dtype", "training.parameter_dtype", "float32", kTypes),
-    Sets("training.mixed_precision_reduce", "training.reduce_dtype", "float32", kTypes),
-    Switch("training.enable_cpu_offload", "data_parallel.cpu_offload"),
-    NotModelled("training.disable_cuda_graphs", "true",
-                "the host launches every kernel, so the forecast time of short steps is too long"),
-    NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
-    NotModelled(
-        "parallelism.disable_loss_parallel", "false",
-        "the logits are divided among the ranks, so the memory forecast of a rank is too low"),
-    NotModelled("parallelism.enable_fsdp_symm_mem", "false",
-                "collectives run NCCL's standard kernels"),
-    NotModelled("parallelism.full_dtensor", "false",
-                "kernels need the same host time as with FSDP2"),
-    Switch("parallelism.fsdp_defer_gradient_reduction", "data_parallel.accumulate_unsharded"),
-    NotModelled("parallelism.fsdp_symm_mem_scope", "None",
-                "collectives run NCCL's standard kernels"),
-    Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
-    Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
-    NotModelled("parallelism.pipeline_parallel_module_fqns_per_model_part", "None",
-                "all stages have the same number of blocks; to set the number for each stage, use "
-                "parallelism.stage_layers"),
-    Sets("parallelism.pipeline_parallel_first_stage_less_layers",
-         "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
-    Sets("parallelism.pipeline_parallel_last_stage_less_layers",
-         "parallelism.account_for_loss_in_pipeline_split", "", "0=false 1=true"),
-    Sets("parallelism.context_parallel_degree", "parallelism.context", "1"),
-    NotModelled("parallelism.context_parallel_load_balancer", "None",
-                "rank i has the i-th chunk from the start of a sequence and the i-th chunk from "
-                "its end"),
-    NotModelled("activation_checkpoint.memory_budget", "",
-                "the compiler does not change which activations are stored"),
-    NoEffect("model_converters model_converters.converters.0.* hf_assets_path dump_folder "
-             "metrics.* profiler.* profiling.* tokenizer.* dataloader.* lr_scheduler.* "
-             "checkpoint.* validator.* comm.* loss.* optimizer.* training training.steps "
-             "training.gc_freq training.gc_debug parallelism activation_checkpoint.* debug.*"),
-};
-
 // Reads models of the registry that the data root has.
 void ReadModel(Reading& reading, std::string_view model, std::string_view flavor,
                std::string_view because_of) {
-  // Our models by torchtitan's name and flavor.
-  constexpr std::pair<std::string_view, std::string_view> kFlavors[] = {
-      {"llama3",
-       "1B=llama3.2-1b 3B=llama3.2-3b 8B=llama3.1-8b 70B=llama3.1-70b 405B=llama3.1-405b"},
-      {"llama4", "17bx16e=llama4-scout 17bx128e=llama4-maverick"},
-      {"qwen3",
-       "0.6B=qwen3-0.6b 1.7B=qwen3-1.7b 4B=qwen3-4b 8B=qwen3-8b 14B=qwen3-14b 32B=qwen3-32b "
-       "30B-A3B=qwen3-30b-a3b 235B-A22B=qwen3-235b-a22b"},
-      {"gpt_oss", "20b=gpt-oss-20b 120b=gpt-oss-120b"},
-      {"deepseek_v3", "16B=deepseek-v2-lite 671B=deepseek-v3"}};
-  std::optional<std::string_view> known;
-  for (const auto& [name, flavors] : kFlavors) {
-    if (name == model) known = WordFor(flavors, flavor);
-  }
+  const scenario::YamlNode& models = *scenario::Child(Table<ModelsTable>(), "torchtitan");
+  const auto known = WordFor(TextAt(models, model), flavor);
   if (known) {
     reading.Set("model", std::string(*known), because_of, fmt::format("{} {}", model, flavor));
   } else if (!flavor.empty() && !reading.draft().Has("model")) {
@@ -329,35 +177,8 @@ void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
   }
 }
 
-// PyTorch's optimizer updates the parameters themselves, without a master copy.
-void ReadStates(Reading& reading) {
-  if (reading.Text("training.dtype") != "bfloat16") return;
-  reading.Set("training.master_weights", "none", "training.dtype");
-}
-
 void ReadCheckpointing(Reading& reading) {
-  const std::string_view option = "activation_checkpoint.mode";
-  const std::string_view key = "training.activation_checkpointing";
-  const std::string mode = reading.Text(option);
-  if (mode == "none" || mode == "full") {
-    reading.Set(key, mode, option);
-    return;
-  }
-  if (mode != "selective") {
-    reading.Omit(option,
-                 "all activations are stored, so the memory forecast is too high and the forecast "
-                 "step time is too short");
-    reading.Set(key, "none", option);
-    return;
-  }
-  const std::string_view choice = "activation_checkpoint.selective_ac_option";
-  const std::string part = reading.Text(choice);
-  if (part == "op") {
-    reading.Set(key, "selective_op", reading.Stated(choice) != nullptr ? choice : option);
-    return;
-  }
-  reading.Set(key, "full", option, "of some blocks");
-  reading.Set("training.checkpointed_blocks", part == "1" ? "all" : "1/" + part, choice);
+  reading.Apply(Table<TorchtitanTable>(), "recomputation");
 }
 
 // Before this option existed, recomputation stopped early by default, as in PyTorch.
@@ -405,7 +226,7 @@ void TomlRules(Reading& reading) {
   ReadSchedule(reading);
   ReadBatch(reading);
   ReadClipping(reading);
-  ReadStates(reading);
+  reading.Apply(Table<TorchtitanTable>(), "states");
   const std::string_view fused_head = "liger_kernel.enable_fused_linear_cross_entropy";
   if (reading.IsOn(fused_head)) ReadChunkedLoss(reading, fused_head, std::nullopt);
   const bool by_training = reading.Stated("training.compile") != nullptr;
@@ -466,23 +287,14 @@ void ReadTokens(Reading& reading) {
   reading.Set("training.gradient_accumulation", micro_batches, stages > 1 ? count : step);
 }
 
-// The kind of recomputation is the name of a class.
 void ReadCheckpointingClass(Reading& reading) {
-  const std::string_view option = "activation_checkpoint";
-  const std::string name = reading.Text(option);
-  const std::string_view key = "training.activation_checkpointing";
-  if (name == "ActivationCheckpointConfig") {  // until 2026
-    ReadCheckpointing(reading);
-    reading.Set("training.checkpoint_early_stop", reading.IsOn("activation_checkpoint.early_stop"),
-                "activation_checkpoint.early_stop");
-  } else if (name.starts_with("SelectiveAC")) {
-    reading.Set(key, "selective_op", option);
-  } else if (name.starts_with("FullAC")) {
-    reading.Set(key, "full", option);
-  } else {
-    reading.Set(key, "none", option);
-    if (!name.empty() && name != "None") reading.Omit(option, "all activations are stored");
+  if (reading.Text("activation_checkpoint") != "ActivationCheckpointConfig") {
+    return reading.Apply("recomputation");
   }
+  // Until 2026.
+  ReadCheckpointing(reading);
+  reading.Set("training.checkpoint_early_stop", reading.IsOn("activation_checkpoint.early_stop"),
+              "activation_checkpoint.early_stop");
 }
 
 // Reads the list of classes that replace linear layers.
@@ -510,20 +322,6 @@ void ReadConverters(Reading& reading) {
               reading.Stated(recipe) != nullptr ? recipe : option);
 }
 
-void ReadOptimizerClass(Reading& reading) {
-  const std::string optimizer = reading.Text("optimizer");
-  reading.Set("training.optimizer", "adamw", "optimizer");
-  if (optimizer.starts_with("OptimizersInBackward")) {
-    reading.Set("training.optimizer_in_backward", "true", "optimizer");
-    reading.Set("training.gradient_clipping", "none", "optimizer");
-    return;
-  }
-  reading.Set("training.optimizer_implementation", "fused", "optimizer");
-  if (optimizer != "default_adamw" && !optimizer.starts_with("OptimizersContainer")) {
-    reading.Omit("optimizer", "the optimizer is AdamW");
-  }
-}
-
 void PythonRules(Reading& reading) {
   // Functions are named after their model: llama3_8b.
   const std::string function = reading.Text("function");
@@ -538,7 +336,7 @@ void PythonRules(Reading& reading) {
   ReadSchedule(reading);
   ReadTokens(reading);
   ReadClipping(reading);
-  ReadStates(reading);
+  reading.Apply(Table<TorchtitanTable>(), "states");
   if (reading.Text("loss").starts_with("Chunked")) {
     ReadChunkedLoss(reading, "loss", reading.Integer("loss.num_chunks"));
   }
@@ -550,7 +348,7 @@ void PythonRules(Reading& reading) {
               has_switch ? "compile.enable" : "compile");
   ReadConverters(reading);
   ReadCheckpointingClass(reading);
-  ReadOptimizerClass(reading);
+  reading.Apply("optimizer");
   ReadAllocator(reading);
 }
 
@@ -559,13 +357,13 @@ void PythonRules(Reading& reading) {
 const Framework kTorchtitan = {.name = "torchtitan",
                                .form = "torchtitan's job configuration (TOML)",
                                .release = "238fa9953e4a",
-                               .options = kOptions,
+                               .table = Program<TorchtitanTable>,
                                .rules = TomlRules};
 
 const Framework kTorchtitanPython = {.name = "torchtitan",
                                      .form = "torchtitan's configuration in Python",
                                      .release = "f204eb63c07b",
-                                     .options = kPythonOptions,
+                                     .table = Program<TorchtitanPythonTable>,
                                      .rules = PythonRules};
 
 bool IsTorchtitan(const Document& document) {

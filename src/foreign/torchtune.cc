@@ -10,52 +10,6 @@
 namespace stepcast::foreign {
 namespace {
 
-// From pytorch/torchtune@015b39c745a2 recipes/full_finetune_distributed.py, with the additions of
-// lora_finetune_distributed.py.
-constexpr Option kOptions[] = {
-    // The model: a builder function of torchtune, and adapters.
-    Rule("model._component_ model.lora_rank model.lora_attn_modules model.apply_lora_to_mlp=false "
-         "model.lora_dropout"),
-    NotModelled("model.apply_lora_to_output", "false", "the output layer has no adapter"),
-    NotModelled("model.quantize_base", "false",
-                "frozen parameters are stored in 16 bits, without quantization"),
-    NotModelled("model.use_dora", "false", "adapters are standard LoRA adapters"),
-    NotModelled("model.*", "", "the model's name determines the dimensions of the model"),
-    // Batch and samples.
-    Sets("tokenizer.max_seq_len", "training.sequence_length"),
-    Sets("batch_size", "training.micro_batch_size"),
-    Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
-    Rule("dataset.packed=false"),
-    // Memory and precision.
-    Rule("dtype=bf16 enable_fp8_training fp8_recipe_name enable_activation_checkpointing=false "
-         "ac_mode ac_option"),
-    Switch("enable_activation_offloading", "training.activation_offload", "false"),
-    Switch("optimizer_in_bwd", "training.optimizer_in_backward", "false"),
-    // Sharding.
-    Switch("fsdp_cpu_offload", "data_parallel.cpu_offload", "false"),
-    Switch("fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "true"),
-    NotModelled("custom_sharded_layers", "",
-                "FSDP wraps the embedding and the head as separate units, as in torchtitan"),
-    Rule("data_parallel_shard_dim data_parallel_replicate_dim tensor_parallel_dim "
-         "context_parallel_dim"),
-    // Kernels.
-    Rule("compile compile.model loss._component_"),
-    NotModelled("compile.loss", "", "the setting training.loss selects the kernels of the loss"),
-    NotModelled("compile.optimizer_step", "false", "the optimizer runs its default kernels"),
-    NotModelled("loss.num_output_chunks", "8", "the chunks of the loss have the default size"),
-    NotModelled("loss.*", "", "the loss is the cross entropy over all tokens"),
-    // The optimizer.
-    Rule("optimizer._component_ optimizer.fused=false clip_grad_norm"),
-    // Other recipes.
-    NotModelled("teacher_model*", "", "the training is supervised"),
-    NoEffect(
-        "model.lora_alpha tensor_parallel_plan* compile.scale_grads optimizer.* base_model_path "
-        "tokenizer* dataset* dataset_val* batch_size_val run_val_every_n_steps collate_fn "
-        "checkpointer* resume_from_checkpoint save_adapter_weights_only enable_async_checkpointing "
-        "lr_scheduler* metric_logger* profiler* log_* output_dir seed shuffle epochs "
-        "max_steps_per_epoch device cudnn_deterministic_mode"),
-};
-
 // The Hub's name for a builder function: llama-3.1-8b for
 // torchtune.models.llama3_1.lora_llama3_1_8b, and qwen2.5-7b-instruct for
 // torchtune.models.qwen2_5.qwen2_5_7b_instruct.
@@ -108,30 +62,6 @@ void ReadAdapters(Reading& reading) {
   reading.Set("training.lora.rank", *rank, "model.lora_rank");
   reading.Set("training.lora.targets", fmt::format("{}", fmt::join(targets, " ")), option);
   reading.SetNumber("training.lora.dropout", "model.lora_dropout");
-}
-
-// Parameters, gradients and states all have one data type.
-void ReadTypes(Reading& reading) {
-  const bool full = reading.Text("dtype") == "fp32";
-  if (reading.IsOn("enable_fp8_training")) {
-    reading.Set("training.precision", "fp8", "enable_fp8_training");
-    reading.Set("training.parameter_dtype", full ? "fp32" : "bf16", "dtype");
-    const std::string recipe = reading.Text("fp8_recipe_name");
-    if (recipe.starts_with("rowwise")) {
-      reading.Set("training.fp8_scaling", "torchao_rowwise", "fp8_recipe_name");
-    }
-  } else {
-    reading.Set("training.precision", full ? "fp32" : "bf16", "dtype");
-  }
-}
-
-void ReadRecomputation(Reading& reading) {
-  const std::string_view option = "enable_activation_checkpointing";
-  reading.Set("training.activation_checkpointing", reading.IsOn(option) ? "full" : "none", option);
-  if (reading.IsOn(option) || reading.Text("ac_mode").empty()) return;
-  reading.Omit(
-      "ac_mode",
-      "no block is recomputed; to recompute blocks, set training.activation_checkpointing");
 }
 
 // A recipe for one device shards nothing. No file states its recipe.
@@ -202,15 +132,12 @@ void ReadLoss(Reading& reading) {
 void Rules(Reading& reading) {
   ReadModel(reading);
   ReadAdapters(reading);
-  ReadTypes(reading);
-  ReadRecomputation(reading);
+  reading.Apply("precision");
+  reading.Apply("recomputation");
   ReadSharding(reading);
   ReadOptimizer(reading);
   ReadLoss(reading);
-  const bool compiles_model = reading.Stated("compile.model") != nullptr;
-  if (reading.IsOn(compiles_model ? "compile.model" : "compile")) {
-    reading.Set("training.compile", "true", compiles_model ? "compile.model" : "compile");
-  }
+  reading.Apply("compile");
   ReadBatching(reading, reading.IsOn("dataset.packed") ? "packed" : "padded", "dataset.packed");
 }
 
@@ -219,7 +146,7 @@ void Rules(Reading& reading) {
 const Framework kTorchtune = {.name = "torchtune",
                               .form = "torchtune's recipes (YAML)",
                               .release = "015b39c745a2",
-                              .options = kOptions,
+                              .table = Program<TorchtuneTable>,
                               .rules = Rules};
 
 bool IsTorchtune(const Document& document) {

@@ -8,69 +8,6 @@
 namespace stepcast::foreign {
 namespace {
 
-// From huggingface/transformers v5.0 src/transformers/training_args.py, huggingface/trl v0.26
-// trl/trainer/sft_config.py and hiyouga/LLaMA-Factory v0.9.4 src/llamafactory/hparams.
-constexpr Option kOptions[] = {
-    Rule("model_name_or_path model per_device_train_batch_size=8 bf16=false fp16=false pure_bf16 "
-         "tf32 torch_dtype dtype gradient_checkpointing=false disable_gradient_checkpointing=false "
-         "optim=adamw_torch_fused max_grad_norm=1.0 attn_implementation flash_attn "
-         "use_flash_attention_2 use_liger_kernel=false enable_liger_kernel=false "
-         "liger_kernel_config.fused_linear_cross_entropy packing packing_strategy neat_packing "
-         "group_by_length train_sampling_strategy loss_type=nll use_peft finetuning_type lora_r "
-         "lora_rank lora_target_modules lora_target lora_dropout fsdp fsdp_config.version "
-         "fsdp_config.fsdp_version fsdp_config.reshard_after_forward fsdp_config.sharding_strategy "
-         "fsdp_config.offload_params fsdp_config.backward_prefetch fsdp_config.forward_prefetch "
-         "fsdp_config.use_orig_params fsdp_config.limit_all_gathers "
-         "fsdp_config.activation_checkpointing deepspeed ddp_bucket_cap_mb launcher.config_file "
-         "launcher.nnodes launcher.num_machines launcher.nproc_per_node launcher.num_gpus "
-         "env.PYTORCH_CUDA_ALLOC_CONF"),
-    Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
-    NotModelled("activation_offloading", "false", "activations remain in the memory of the device"),
-    NotModelled("optim_target_modules", "", "the optimizer is AdamW for all parameters"),
-    Switch("torch_compile", "training.compile", "false"),
-    NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
-    Sets("max_length max_seq_length max_seq_len model_max_length block_size cutoff_len",
-         "training.sequence_length"),
-    NotModelled("padding_free", "false", "every sequence has the maximum length"),
-    NotModelled("assistant_only_loss", "false", "the loss includes all tokens"),
-    NotModelled("neftune_noise_alpha", "", "training adds no noise to embeddings"),
-    NotModelled("use_dora", "false", "adapters are standard LoRA adapters"),
-    NotModelled("use_rslora", "false true", "adapters are standard LoRA adapters"),
-    NotModelled("load_in_4bit load_in_8bit", "false",
-                "frozen parameters are stored in 16 bits, without quantization"),
-    NotModelled("quantization_bit", "",
-                "frozen parameters are stored in 16 bits, without quantization"),
-    NotModelled("freeze_vision_tower", "true false", "only the text model is trained"),
-    Sets("parallelism_config.tp_size", "parallelism.tensor"),
-    Sets("parallelism_config.cp_size", "parallelism.context"),
-    Switch("ddp_find_unused_parameters", "data_parallel.find_unused_parameters"),
-    NotModelled("tp_size", "0 1", "each rank computes complete layers, without tensor parallelism"),
-    NotModelled("sequence_parallel_size", "1",
-                "each rank computes complete sequences, without sequence parallelism"),
-    NotModelled("n_gpu", "1", "each process has one GPU"),
-    NotModelled("auto_find_batch_size", "false", "the batch size is per_device_train_batch_size"),
-    NotModelled("torch_empty_cache_steps", "", "the allocator's cache is never emptied"),
-    NotModelled("stage", "sft pt", "the training is supervised"),
-    Sets("env.NCCL_ALGO", "communication.nccl_algo"),
-    Sets("env.NCCL_PROTO", "communication.nccl_proto"),
-    NoEffect(
-        "bf16_full_eval fp16_full_eval gradient_checkpointing_kwargs* torch_compile_mode "
-        "liger_kernel_config* lora_alpha lora_task_type fsdp_config* "
-        "fsdp_transformer_layer_cls_to_wrap fsdp_min_num_params deepspeed.* parallelism_config.* "
-        "ddp_backend ddp_timeout ddp_broadcast_buffers launcher.* sbatch.* env.* output_dir "
-        "overwrite_output_dir do_* eval_* evaluation_strategy per_device_eval_batch_size "
-        "prediction_loss_only predict_with_generate learning_rate lr_scheduler_* weight_decay "
-        "adam_* warmup_* num_train_epochs max_steps log_* logging_* plot_loss model_revision "
-        "chat_template* dataset_mixture* save_* seed data_seed report_to run_name push_to_hub* "
-        "hub_* load_best_model_at_end metric_for_best_model greater_is_better "
-        "remove_unused_columns label_names label_smoothing_factor dataloader_* dataset* data_path "
-        "lazy_preprocess template eos_token pad_token image_* video_* preprocessing_num_workers "
-        "overwrite_cache max_samples val_size train_file validation_file tokenizer_* "
-        "trust_remote_code low_cpu_mem_usage use_cache resume_from_checkpoint ignore_data_skip "
-        "disable_tqdm average_tokens_across_devices include_* accelerator_config* local_rank "
-        "use_fast_tokenizer"),
-};
-
 // Returns the words of the Trainer's option fsdp, which can be a list. Empty without FSDP.
 std::string FsdpWords(const Reading& reading) {
   const Setting* fsdp = reading.Stated("fsdp");
@@ -90,22 +27,13 @@ bool IsConvertedByFsdp(const Reading& reading) {
 }
 
 void ReadTypes(Reading& reading) {
-  const std::string_view key = "training.precision";
-  const bool pure = reading.IsOn("pure_bf16");
-  if (reading.IsOn("bf16") || pure) {
-    reading.Set(key, "bf16", pure ? "pure_bf16" : "bf16");
-  } else if (reading.IsOn("fp16")) {
-    reading.Set(key, "fp16", "fp16");
-  } else {
-    reading.Set(key, reading.IsOn("tf32") ? "tf32" : "fp32",
-                reading.IsOn("tf32") ? "tf32" : "bf16");
-  }
+  reading.Apply("precision");
   // DeepSpeed keeps them in its compute type.
   if (reading.under_deepspeed()) return;
   const std::string_view type = reading.Stated("dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::string named = reading.Text(type);
   constexpr std::string_view kTypes = "bfloat16=bf16 float16=fp16 float32=fp32";
-  if (pure) {
+  if (reading.IsOn("pure_bf16")) {
     reading.Set("training.parameter_dtype", "bf16", "pure_bf16");
   } else if (IsConvertedByFsdp(reading)) {
     return;
@@ -115,13 +43,6 @@ void ReadTypes(Reading& reading) {
     reading.draft().Assume(
         "training.parameter_dtype", "fp32",
         "assumed: the parameters are loaded in FP32, and autocast casts the parameters");
-  }
-}
-
-void ReadBatch(Reading& reading) {
-  const auto batch = reading.Integer("per_device_train_batch_size");
-  if (batch) {
-    reading.Set("training.micro_batch_size", *batch, "per_device_train_batch_size");
   }
 }
 
@@ -173,11 +94,7 @@ void AskForFiles(Reading& reading) {
             reading.document().file));
     return;
   }
-  reading.Wrong(
-      "deepspeed",
-      fmt::format("the DeepSpeed configuration {} is missing on the command line",
-                  Quoted(named->value.Shown())),
-      fmt::format("add the file: stepcast init {} {}", reading.document().file, named->value.text));
+  AskForDeepSpeedFile(reading, "deepspeed");
 }
 
 // Whether the file belongs to LLaMA-Factory, which adds keys to the Trainer's, and other
@@ -261,7 +178,7 @@ void ReadLengths(Reading& reading) {
 void Rules(Reading& reading) {
   ReadHubModel(reading,
                reading.Stated("model_name_or_path") != nullptr ? "model_name_or_path" : "model");
-  ReadBatch(reading);
+  reading.Apply("batch");
   ReadTypes(reading);
   ReadSharding(reading);
   AskForFiles(reading);
@@ -287,7 +204,7 @@ void Rules(Reading& reading) {
 const Framework kTransformers = {.name = "transformers",
                                  .form = "Hugging Face's TrainingArguments (YAML, JSON, shell)",
                                  .release = "v5.0",
-                                 .options = kOptions,
+                                 .table = Program<TransformersTable>,
                                  .rules = Rules};
 
 std::optional<Document> TransformersDocument(const Document& document) {

@@ -50,7 +50,7 @@ std::string KeyOf(const Option& option) {
 
 std::string TableOfKeys(const Framework& framework) {
   std::string table;
-  for (const Option& option : OptionsOf(framework)) {
+  for (const Option& option : framework.table().options) {
     if (option.effect != Effect::kSets) continue;
     table += fmt::format("| `{}` | {} | {} |\n", option.name, KeyOf(option),
                          option.standard.empty() ? "" : fmt::format("`{}`", option.standard));
@@ -61,7 +61,7 @@ std::string TableOfKeys(const Framework& framework) {
 
 std::string ListOfRules(const Framework& framework) {
   std::vector<std::string> names;
-  for (const Option& option : OptionsOf(framework)) {
+  for (const Option& option : framework.table().options) {
     if (option.effect != Effect::kRule) continue;
     names.push_back(option.standard.empty()
                         ? fmt::format("`{}`", option.name)
@@ -80,7 +80,7 @@ std::string TableOfGaps(const Framework& framework) {
     std::string_view consequence;
   };
   std::vector<Row> rows;
-  for (const Option& option : OptionsOf(framework)) {
+  for (const Option& option : framework.table().options) {
     if (option.effect != Effect::kNotModelled) continue;
     const std::string name = fmt::format("`{}`", option.name);
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& known) {
