@@ -44,8 +44,8 @@ double FlowShare(double busy, Bytes bytes, Time work);
 // Assigns priced collectives and messages to the links of the cluster, for every rank of a run.
 //
 // The algorithm of the price determines which rank sends which bytes to which rank
-// (network/group_steps.h). The uncontended duration is the price, unless the links need longer
-// because a spine is too narrow or a link is slow. There are two modes:
+// (network/group_steps.h). The uncontended duration is the time from the cost model, or the time
+// that the links need if a narrow spine or a slow link makes this time longer. There are two modes:
 //   - flow: one flow per group.
 //   - message: every message is sent separately. A message of S bytes is modeled as a scatter of 2
 //     S over its two ranks, in which the root keeps half. Connections send at the rate that the

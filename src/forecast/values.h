@@ -74,7 +74,7 @@ struct CollectiveSummary {
   std::string algorithm;  // several algorithms are joined with '+'
   std::string protocol;   // NCCL protocols joined with '+'; empty if NCCL is not modeled
   int channels = 0;       // maximum over the calls; 0 if NCCL is not modeled
-  // The least certain provenance of the calls.
+  // The provenance of the call whose cost is least certain.
   cost::Provenance provenance = cost::Provenance::kModelled;
   Time total;
 };

@@ -154,7 +154,7 @@ class Reading {
   std::optional<std::int64_t> Integer(std::string_view name) const;
   bool IsOn(std::string_view name) const;
   std::string Text(std::string_view name) const;  // may be empty
-  // Returns the setting of the option in the file. Null if the option is missing or has no value.
+  // Returns the file's setting for the option. Null if the option is missing or has no value.
   const Setting* Stated(std::string_view name) const;
   // Returns whether the framework's rules read the option.
   bool HasRule(std::string_view name) const;

@@ -37,7 +37,7 @@ struct Operand {
   std::int64_t width = 0;
   std::int64_t tokens = 0;
   bool fp32 = false;  // stored in FP32 under autocast, even if kernels compute in 16 bits
-  // The region that EnterColumns entered with this operand. Null: no region.
+  // The tensor-parallel region that EnterColumns began with this operand. Null: no region.
   std::shared_ptr<ColumnRegion> region{};
   // The layer that ends the region, which Linear sets for LeaveRows. Null: no layer.
   std::shared_ptr<RowRegion> rows{};
@@ -596,8 +596,8 @@ class LayerOperators {
   // Runs an attention core with the score matrix in memory (attention_operators.cc).
   class ScoreMatrixCore;
   Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
-  // Runs separate kernels that soft-cap `scores` scores (AttentionShape::capped). UncappedGradient
-  // computes the gradient of the scores before the cap.
+  // Runs separate kernels that soft-cap the attention scores (AttentionShape::capped). `scores` is
+  // their number. UncappedGradient computes the gradient of the scores before the cap.
   struct CappedScores {
     LayerTape::Value tanh, capped;
   };

@@ -122,8 +122,8 @@ bool ExchangesRows(const Operation& operation);
 // consecutive all-to-alls of experts' rows and the delayed GEMMs after them, or at the list's end.
 std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations);
 
-// Returns the uses of communicated values that outlive the list in which they begin. The first
-// kernel after the list reads and frees these values. A use has the range, parts and type with
+// Returns the uses of communicated values that outlive the list in which they begin. These
+// values are read and freed by the first kernel that follows the list. A use has the range, parts and type with
 // which the collective wrote the value.
 std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations);
 

@@ -20,8 +20,9 @@
 #include "src/planner/search_problem.h"
 #include "tl/expected.hpp"
 
-// The state of a search (search.h). search.cc ranks plans. search_groups.cc finds first answers and
-// the best plan of each group. search_nearest.cc finds the front and the plans nearest to the goal.
+// The state of a search (search.h). search.cc ranks plans. search_groups.cc finds the first
+// plans that fit and the best plan of each group. search_nearest.cc finds the Pareto front and the
+// plans nearest to the goal.
 // Only these files include this header.
 namespace stepcast::planner {
 

@@ -85,8 +85,8 @@ struct HostItem {
   bool is_task = false;
 };
 
-// The host's work between two waits. Times in the span are relative to the span's beginning,
-// because only issue costs and host tasks take time.
+// The host's work between two waits. In a span, only issue costs and host tasks take time, so times
+// are relative to the span's beginning.
 struct HostSpan {
   Time length;
   std::uint32_t first_item = 0;  // index in CompiledProgram::host_items

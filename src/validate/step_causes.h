@@ -111,7 +111,7 @@ struct StepCauses {
 };
 inline constexpr std::size_t kKernelsNamed = 3;
 
-// Returns the forecast step as events, from the timeline of a class.
+// Returns the forecast step as events, from the timeline of a rank class.
 RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 
 // Sets StepEvent::transfer. If the steps of several members are known, the transfer of a collective
