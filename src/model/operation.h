@@ -123,8 +123,8 @@ bool ExchangesRows(const Operation& operation);
 std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations);
 
 // Returns the uses of communicated values that outlive the list in which they begin. These
-// values are read and freed by the first kernel that follows the list. A use has the range, parts and type with
-// which the collective wrote the value.
+// values are read and freed by the first kernel that follows the list. A use has the range, parts
+// and type with which the collective wrote the value.
 std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations);
 
 }  // namespace stepcast::model
