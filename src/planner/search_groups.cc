@@ -1,8 +1,5 @@
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <limits>
 #include <map>
 #include <set>
@@ -40,14 +37,11 @@ Finding Searcher::FindGoodOnes() {
     return found;
   }
   if (ranked_.empty()) found = FindFirst();
-  if (getenv("TRACE")) fprintf(stderr, "first %.2f\n", clock() / 1e6);
   if (found) found = FindFirstOfGroups();
-  if (getenv("TRACE")) fprintf(stderr, "first of groups %.2f\n", clock() / 1e6);
   for (const std::int64_t passes : kPassesOfForecasts) {
     if (found) found = FindBestOfKinds(passes == kAnyPasses ? kRounds : kFewRounds, passes);
     if (found) found = ImproveBest();
   }
-  if (getenv("TRACE")) fprintf(stderr, "kinds %.2f\n", clock() / 1e6);
   if (found && ranked_.empty()) found = FindSomeOfGroups(1);
   if (found && !ranked_.empty()) found = FindBestOfFamily(ranked_.begin()->plan, kRounds);
   return found;
