@@ -230,8 +230,8 @@ class Searcher {
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
-  // Evaluates the neighbors of the best plan, then of the new best plan, until no neighbor is
-  // better.
+  // Evaluates the neighbors of the best plan. If a neighbor becomes the best plan, continues with
+  // the neighbors of that plan.
   Finding ImproveBest();
 
   // Evaluates all other plans in the family of plan `of`, in the order of their bounds, for at most

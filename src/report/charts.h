@@ -37,10 +37,11 @@ bool DrawsCapacity(Bytes capacity, Bytes largest);
 // Returns a size in a unit, rounded for charts.
 double AmountIn(ByteUnit unit, Bytes bytes);
 
-// Returns the form `name` of chart_forms.json: a Vega-Lite specification or a part of one. In the
-// file, "$NAME" is a placeholder for the value NAME of `values`. Without such a value, the
-// placeholder stands for the form NAME. A member or element whose placeholder has neither a value
-// nor a form is omitted. An object with the member "if": NAME is omitted without a value NAME.
+// Returns the entry `name` of chart_forms.json: a Vega-Lite specification, or a part of one. In the
+// file, "$NAME" is a placeholder. The value NAME of `values` replaces the placeholder. If there is
+// no such value, the entry NAME of the file replaces the placeholder. If there is no such entry
+// either, the member or element with the placeholder is omitted. An object with the member "if":
+// NAME is omitted if `values` has no NAME.
 Json ChartForm(const std::string& name, const Json& values);
 
 // Returns a plot of forecast against measured values on logarithmic axes. Lines mark equality and
