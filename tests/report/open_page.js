@@ -1,14 +1,16 @@
 // Opens a report page in a headless Chromium and tries what a reader would do there.
 //
-//   node open_page.js PLAYWRIGHT CHROMIUM PAGE SCREENSHOTS
+//   node open_page.js MODULES CHROMIUM PAGE SCREENSHOTS
 //
-// PLAYWRIGHT is the folder of playwright-core, SCREENSHOTS the start of the pictures' names. Prints
-// what went wrong, line by line, and exits 1; else prints what was seen.
+// MODULES is the folder of playwright-core and axe-core, SCREENSHOTS the start of the pictures'
+// names. Prints what went wrong, line by line, and exits 1; else prints what was seen.
 'use strict';
+const fs = require('fs');
 const path = require('path');
 
-const [playwright, browserPath, page_file, screenshots] = process.argv.slice(2);
-const {chromium} = require(path.resolve(playwright));
+const [modules, browserPath, page_file, screenshots] = process.argv.slice(2);
+const {chromium} = require(path.resolve(modules, 'playwright-core'));
+const axe = fs.readFileSync(path.resolve(modules, 'axe-core/axe.min.js'), 'utf8');
 
 const faults = [];
 const seen = [];
@@ -57,6 +59,16 @@ async function tryCopy(page, command, name) {
   expect(copied.trim() === (await command.textContent()).trim(), `${name}: is not copied`);
 }
 
+// Accessibility: axe-core finds nothing serious or critical.
+async function tryAccess(page, name) {
+  await page.evaluate(axe);  // not as an element: the page admits only its own scripts
+  const {violations} = await page.evaluate(() => window.axe.run({resultTypes: ['violations']}));
+  for (const {id, impact, help, nodes} of violations) {
+    expect(!['serious', 'critical'].includes(impact),
+           `${name}: axe-core: ${impact}: ${id}: ${help}: ${nodes[0].html.slice(0, 200)}`);
+  }
+}
+
 // In a narrow window, nothing is wider than the window, and the legends are whole.
 async function tryNarrow(browser, url) {
   const context = await browser.newContext({viewport: {width: 400, height: 800}});
@@ -72,6 +84,7 @@ async function tryNarrow(browser, url) {
           .map(label => label.textContent));
   expect(cut.length === 0, `400 pixels: the legend is cut: ${cut.join(', ')}`);
   await page.screenshot({path: `${screenshots}-narrow.png`, fullPage: true});
+  await tryAccess(page, '400 pixels');
   await context.close();
 }
 
@@ -198,6 +211,7 @@ async function main() {
     }
     await page.evaluate(() => document.activeElement?.blur());
     await page.screenshot({path: `${screenshots}-${scheme}.png`, fullPage: true});
+    await tryAccess(page, scheme);
     if (scheme === 'light') await page.pdf({path: `${screenshots}.pdf`});
     if (scheme === 'light') await tryNarrow(browser, url);
     await context.close();

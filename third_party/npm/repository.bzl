@@ -27,16 +27,25 @@ filegroup(
             "node_modules/**/LICENSE.*",
             "node_modules/**/LICENCE",
         ],
-        exclude = ["node_modules/playwright-core/**"],
+        exclude = [
+            "node_modules/axe-core/**",
+            "node_modules/playwright-core/**",
+        ],
     ),
 )
 """
 
 _PLAYWRIGHT = """
+package(default_visibility = ["//visibility:public"])
+
 filegroup(
     name = "core",
     srcs = glob(["node_modules/playwright-core/**"]),
-    visibility = ["//visibility:public"],
+)
+
+filegroup(
+    name = "axe",
+    srcs = ["node_modules/axe-core/axe.min.js"],
 )
 """
 
