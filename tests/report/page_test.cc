@@ -14,8 +14,8 @@
 #include "tests/samples/samples.h"
 
 // Opens report pages in a headless Chromium like a reader: no error, no request, marks drawn,
-// values on hover and by keyboard, in light and dark, and no serious finding of axe-core, which checks
-// accessibility. The screenshots are stored with the test's outputs.
+// values on hover and by keyboard, in light and dark, and no serious finding of axe-core, which
+// checks accessibility. The screenshots are stored with the test's outputs.
 namespace stepcast {
 namespace {
 
