@@ -72,22 +72,19 @@ std::string PlaceOf(bool in_prologue, Index instruction);
 // the release on the owner's stream, unless kRecordStream names the other stream. Likewise, the
 // first use on another stream must be ordered after all operations that precede the allocation on
 // the owner's stream.
-
+//
 // Returns all violations, without repetition, in the order of instructions. All indices must be
 // valid (CheckIndices).
 std::vector<Violation> CheckRaces(const Program& program);
 
-// Checks that a step program is valid before it runs: first CheckIndices, then CheckRaces.
-
 // Checks that all references of a step program are valid: operands, streams, uses, labels, names,
-// byte ranges, groups and peers.
-
-// Returns one violation (kIndex) per invalid reference. Tables come first, then instructions in
-// order.
+// byte ranges, groups and peers. Returns one violation (kIndex) per invalid reference. Tables come
+// first, then instructions in order.
 std::vector<Violation> CheckIndices(const Program& program);
 
-// Returns all violations, without repetition, in the order of instructions. Empty: the program is
-// valid. If there are invalid indices, only invalid indices are reported.
+// Checks that a step program is valid before it runs: first CheckIndices, then CheckRaces. Returns
+// all violations, without repetition, in the order of instructions. Empty: the program is valid. If
+// there are invalid indices, only invalid indices are reported.
 std::vector<Violation> Validate(const Program& program);
 
 }  // namespace stepcast::program

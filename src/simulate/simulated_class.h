@@ -42,14 +42,6 @@ struct StepPosition {
   Time issued;
 };
 
-// One class of ranks in a run: its host, streams, event records, communicators, and operations in
-// flight. simulate.h defines the behavior of a class. If nothing interrupts the kernels of a
-// stream, the kernels need no simulation events.
-//
-// A class runs independently (detached) while it has no pending collective with other classes. A
-// class is attached from the time at which it reaches a collective with other classes until the
-// collective ends. During this time, Simulation controls the progress of the class.
-
 class SimulatedClass;
 
 // The interface through which a class interacts with other classes.
@@ -77,6 +69,13 @@ enum class StreamState : std::uint8_t {
   kDone,
 };
 
+// One class of ranks in a run: its host, streams, event records, communicators, and operations in
+// flight. simulate.h defines the behavior of a class. If nothing interrupts the kernels of a
+// stream, the kernels need no simulation events.
+//
+// A class runs independently (detached) while it has no pending collective with other classes. A
+// class is attached from the time at which it reaches a collective with other classes until the
+// collective ends. During this time, Simulation controls the progress of the class.
 class SimulatedClass {
  public:
   struct Communicator {
