@@ -13,6 +13,7 @@
 #include "src/report/table.h"
 
 namespace stepcast::cli {
+
 std::string TimeLeft(double seconds) {
   constexpr double kLongest = 1e9;
   if (!(seconds < kLongest)) return "years";
@@ -97,30 +98,20 @@ void WorkNotice::Wait(std::chrono::milliseconds patience) {
 using planner::SearchProgress;
 using report::Grouped;
 
-std::string SearchProgressText(const SearchProgress& progress, std::int64_t looked_at,
-                               std::chrono::duration<double> passed, std::optional<double> most) {
-  std::string text;
-  double left = 0, rate = 0;
+namespace {
+
+std::string SearchProgressText(const SearchProgress& progress) {
   if (progress.screened < progress.families) {
-    text = fmt::format("bounds computed for {} of {} families of plans", Grouped(progress.screened),
+    return fmt::format("bounds computed for {} of {} families of plans", Grouped(progress.screened),
                        Grouped(progress.families));
-    left = static_cast<double>(progress.families - progress.screened);
-    rate = static_cast<double>(progress.screened) / passed.count();
-  } else {
-    text = fmt::format("{} {} simulated", Grouped(progress.simulated),
-                       progress.simulated == 1 ? "plan" : "plans");
-    if (progress.open >= 0) {
-      text += fmt::format(", {} plans may still be better", Grouped(progress.open));
-      left = static_cast<double>(progress.open);
-      rate = static_cast<double>(looked_at) / passed.count();
-    } else {
-      text += ", looking for a first plan in each group";
-    }
   }
-  std::optional<double> seconds = most;
-  if (passed.count() > 0 && rate > 0) seconds = std::min(left / rate, most.value_or(left / rate));
-  return seconds ? text + fmt::format(", {} left", TimeLeft(std::max(0.0, *seconds))) : text;
+  const std::string text = fmt::format("{} {} simulated", Grouped(progress.simulated),
+                                       progress.simulated == 1 ? "plan" : "plans");
+  if (progress.open < 0) return text + ", looking for a first plan in each group";
+  return text + fmt::format(", {} plans may still be better", Grouped(progress.open));
 }
+
+}  // namespace
 
 SearchProgressLine::SearchProgressLine(std::optional<double> within)
     : silent_([] {
@@ -129,22 +120,20 @@ SearchProgressLine::SearchProgressLine(std::optional<double> within)
       }()),
       within_(within),
       begin_(Clock::now()),
-      next_(begin_),
-      part_(begin_) {
+      next_(begin_) {
   constexpr std::chrono::seconds kPatience(2);
   if (!line_.on_terminal()) next_ += kPatience;
 }
 
 void SearchProgressLine::Show(const SearchProgress& progress) {
   const Clock::time_point now = Clock::now();
-  if (screening_ && progress.screened == progress.families) {
-    screening_ = false;
-    part_ = now;
-    looked_at_ = progress.looked_at;
-  }
+  const bool screening = progress.screened < progress.families;
+  const std::int64_t done = screening ? progress.screened : progress.looked_at;
+  if (!phase_ || phase_->screening != screening) phase_ = Phase{screening, now, done};
   if (silent_ || now < next_) return;
   const std::chrono::duration<double> so_far = now - begin_;
   constexpr double kMinute = 60;
+  constexpr double kLeastPassed = 0.5;  // seconds: the first plans of a phase fill caches
   if (!within_ && !said_how_to_end_ && so_far.count() > kMinute) {
     said_how_to_end_ = true;
     line_.Erase();
@@ -152,10 +141,18 @@ void SearchProgressLine::Show(const SearchProgress& progress) {
                "stepcast: press Ctrl-C to stop the search and print the best plan so far; to limit "
                "the time, add --within 2min\n");
   }
-  const auto most = within_ ? std::optional(*within_ - so_far.count()) : std::nullopt;
   constexpr std::chrono::milliseconds kPause(100);
   next_ = now + (line_.on_terminal() ? kPause : now - begin_);
-  line_.Show(SearchProgressText(progress, progress.looked_at - looked_at_, now - part_, most));
+  auto left = within_ ? std::optional(*within_ - so_far.count()) : std::nullopt;
+  const std::chrono::duration<double> passed = now - phase_->begin;
+  const std::int64_t open = screening ? progress.families - progress.screened : progress.open;
+  if (open >= 0 && done > phase_->done && passed.count() >= kLeastPassed) {
+    const double needed =
+        passed.count() * static_cast<double>(open) / static_cast<double>(done - phase_->done);
+    left = std::min(needed, left.value_or(needed));
+  }
+  const std::string text = SearchProgressText(progress);
+  line_.Show(left ? fmt::format("{}, {} left", text, TimeLeft(std::max(0.0, *left))) : text);
 }
 
 }  // namespace stepcast::cli

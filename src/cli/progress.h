@@ -80,17 +80,9 @@ class WorkNotice {
   std::thread thread_;  // not joinable if nothing is to be printed
 };
 
-// Shows the progress of `plan`.
-
-// Returns the progress of a search as text. First phase: "bounds computed for 12,345 of 60,000
-// families of plans, 3 s left". Second phase: "35 plans simulated, 1,204 plans may still be better,
-// 40 s left". `passed` is the time since the current phase began. `looked_at` is the number of
-// plans examined since then. `most` is the time limit of the search in seconds.
-std::string SearchProgressText(const planner::SearchProgress& progress, std::int64_t looked_at,
-                               std::chrono::duration<double> passed,
-                               std::optional<double> most = std::nullopt);
-
-// Shows the progress of a search on stderr. On a terminal, this object overwrites one line.
+// Shows the progress of a search on stderr, and an estimate of the time left. First phase: "bounds
+// computed for 12,345 of 60,000 families of plans, 3 s left". Second phase: "35 plans simulated,
+// 1,204 plans may still be better, 40 s left". On a terminal, this object overwrites one line.
 // Otherwise, it prints complete lines after 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is
 // 0. After a minute, a search without a time limit prints how to stop with an answer. Only one
 // thread at a time may use this object.
@@ -108,9 +100,13 @@ class SearchProgressLine {
   const bool silent_;
   const std::optional<double> within_;
   const Clock::time_point begin_;
-  Clock::time_point next_, part_;
-  bool screening_ = true;       // whether the search is in its first phase
-  std::int64_t looked_at_ = 0;  // plans examined when the current phase began
+  Clock::time_point next_;
+  struct Phase {
+    bool screening = true;  // whether this is the first phase
+    Clock::time_point begin;
+    std::int64_t done = 0;  // families, or in the second phase plans, examined before the phase
+  };
+  std::optional<Phase> phase_;  // none before the first report
   bool said_how_to_end_ = false;
 };
 

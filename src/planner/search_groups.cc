@@ -31,12 +31,12 @@ constexpr double kRooms[] = {0.5, 0.7, 0.85};
 Finding Searcher::FindGoodOnes() {
   constexpr int kRounds = 64;
   Finding found;
+  if (ranked_.empty()) found = FindFirst();
   if (!options_.anytime || !options_.kind || groups_.empty()) {
-    found = FindSomeOfGroups(1);
+    if (found) found = FindSomeOfGroups(1);
     if (found) found = FindBest(kRounds);
     return found;
   }
-  if (ranked_.empty()) found = FindFirst();
   if (found) found = FindFirstOfGroups();
   for (const std::int64_t passes : kPassesOfForecasts) {
     if (found) found = FindBestOfKinds(passes == kAnyPasses ? kRounds : kFewRounds, passes);
