@@ -431,10 +431,7 @@ Result<Prices> PriceCache::Price(const Program& program, const Scenario& scenari
   PricedDevice& device = DeviceOf(scenario, LimitOf(scenario, works));
   Pricing pricing(program, scenario, device.textbook);
   const bool issues = pricing.kernels != nullptr && !pricing.reference;
-  const plan::Parallelism& axes = scenario.plan.parallelism;
-  PriceKernels(
-      pricing, device,
-      issues ? machine.SlowestOf(axes.data * axes.tensor * axes.pipeline * axes.context) : 1);
+  PriceKernels(pricing, device, issues ? machine.SlowestOf(scenario.plan.parallelism.ranks()) : 1);
   CopyPricer copies(pricing);
   PriceCommunication(pricing, machine, copies);
   copies.PriceCopies();

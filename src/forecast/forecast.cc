@@ -127,13 +127,12 @@ void AddJitter(const scenario::Scenario& scenario, const program::Program& progr
                cost::Prices& prices) {
   const calibration::Calibration* profile = scenario.calibration.get();
   if (profile == nullptr) return;
-  const plan::Parallelism& axes = scenario.plan.parallelism;
   const bool kernels = profile->kernels && scenario.gpu &&
                        !plan::TraitsOf(scenario.plan.data_parallel.framework).textbook;
   cost::AddJitter(program,
                   {.kernels = kernels ? profile->kernels->jitter : 0,
                    .collectives = profile->links ? profile->links->jitter : 0,
-                   .devices = axes.data * axes.tensor * axes.pipeline * axes.context},
+                   .devices = scenario.plan.parallelism.ranks()},
                   prices);
 }
 

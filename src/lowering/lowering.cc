@@ -28,7 +28,7 @@ std::vector<program::Program> Lower(const scenario::Scenario& scenario,
 }
 
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options) {
-  STEPCAST_CHECK(options.rank >= 0 && options.rank < plan::GridsOf(scenario.plan).ranks(),
+  STEPCAST_CHECK(options.rank >= 0 && options.rank < scenario.plan.parallelism.ranks(),
                  "the rank must be one of the plan's ranks");
   switch (scenario.plan.data_parallel.framework) {
     case plan::Framework::kReference:

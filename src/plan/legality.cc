@@ -30,10 +30,8 @@ class Checker : public Rules {
     CheckStage();
     if (request_.framework) PolicyOf(*request_.framework).Check(request_, facts_, violations_);
     CheckLoop();
-    CheckKeys("training", TrainingSettings());
-    CheckKeys("parallelism", ParallelismSettings());
-    CheckKeys("experts", MixtureSettings());
-    CheckKeys("data_parallel", DataParallelSettings());
+    ForEachSection(
+        [&](std::string_view section, const auto& settings) { CheckKeys(section, settings); });
     CheckNoSync();
     CheckSharding(request_, facts_, violations_);
     CheckLoadingAndSaving();

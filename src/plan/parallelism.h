@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,13 +38,20 @@ struct Parallelism {
   // The pipeline: the order of passes (ScheduleOf, pipeline.h), the number of chunks per stage, and
   // the number of blocks per chunk, in layer order. For a schedule from a file, `schedule` is the
   // file's name and `listed` its content.
-  std::string schedule = "sequential";
+  std::string schedule = "";  // empty: no pipeline
   std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
   bool splits_backward = false;  // the schedule separates input gradients from weight gradients
   std::int64_t virtual_stages = 1;
   std::int64_t microbatch_group_size_per_vp_stage = 0;  // only interleaved_1f1b; otherwise 0
   std::vector<std::int64_t> stage_layers = {};
-  friend bool operator==(const Parallelism&, const Parallelism&) = default;
+  // Whether embedding and head are counted as blocks when layers are divided into equal parts. In a
+  // complete plan, `stage_layers` contains the result, and both members are false.
+  bool account_for_embedding_in_pipeline_split = false;
+  bool account_for_loss_in_pipeline_split = false;
+
+  std::int64_t ranks_per_replica() const { return tensor * pipeline * context; }
+  std::int64_t ranks() const { return data * ranks_per_replica(); }
+  friend auto operator<=>(const Parallelism&, const Parallelism&) = default;
 };
 
 struct ParallelismRequest {
@@ -62,7 +70,6 @@ struct ParallelismRequest {
   std::optional<std::int64_t> virtual_stages;
   std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
   std::optional<std::vector<std::int64_t>> stage_layers;
-  // Whether embedding and head are counted as blocks when layers are divided into equal parts.
   std::optional<bool> account_for_embedding_in_pipeline_split;
   std::optional<bool> account_for_loss_in_pipeline_split;
 

@@ -21,6 +21,7 @@ constexpr std::int64_t kMostMicroBatchGroup = 1'000'000;
 bool IsDivided(const Parallelism& axes) { return axes.tensor > 1; }
 bool HasContext(const Parallelism& axes) { return axes.context > 1; }
 bool IsPipeline(const Parallelism& axes) { return axes.pipeline > 1; }
+bool IsInStageLayers(const Parallelism& /*axes*/) { return false; }  // not shown separately
 
 std::vector<ParallelismSetting> Rows() {
   return {
@@ -92,13 +93,17 @@ std::vector<ParallelismSetting> Rows() {
        .without = "pipeline",
        .shown = IsPipeline},
       {.key = "account_for_embedding_in_pipeline_split",
-       .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
+       .type = Switch{&Given::account_for_embedding_in_pipeline_split,
+                      &Parallelism::account_for_embedding_in_pipeline_split},
        .uses = {},
-       .without = "pipeline"},
+       .without = "pipeline",
+       .shown = IsInStageLayers},
       {.key = "account_for_loss_in_pipeline_split",
-       .type = OwnNotation<&Given::account_for_loss_in_pipeline_split>(),
+       .type = Switch{&Given::account_for_loss_in_pipeline_split,
+                      &Parallelism::account_for_loss_in_pipeline_split},
        .uses = {},
-       .without = "pipeline"},
+       .without = "pipeline",
+       .shown = IsInStageLayers},
   };
 }
 

@@ -52,4 +52,13 @@ using TrainingSetting = Setting<TrainingRequest, Training>;
 // Returns the settings in the order of the documents and of the resolved scenario.
 std::span<const TrainingSetting> TrainingSettings();
 
+// Calls visit(section, settings) for each of the four tables.
+template <typename Visit>
+void ForEachSection(const Visit& visit) {
+  visit(std::string_view("training"), TrainingSettings());
+  visit(std::string_view("parallelism"), ParallelismSettings());
+  visit(std::string_view("experts"), MixtureSettings());
+  visit(std::string_view("data_parallel"), DataParallelSettings());
+}
+
 }  // namespace stepcast::plan

@@ -198,7 +198,7 @@ class Bounds::Kept {
                 .calibration = scenario.calibration,
                 .framework = scenario.plan.data_parallel.framework,
                 .torch = scenario.plan.software.torch,
-                .ranks = axes.data * axes.tensor * axes.pipeline * axes.context,
+                .ranks = axes.ranks(),
                 .groups = {axes.tensor, axes.context, axes.context_inner, axes.expert,
                            axes.expert_near, axes.expert_tensor},
                 .options = plan::WorkOptionsOf(scenario.plan)};

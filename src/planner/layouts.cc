@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <iterator>
 #include <system_error>
+#include <tuple>
+#include <variant>
 
 #include "fmt/format.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/framework_style.h"
-#include "src/plan/settings.h"
 #include "src/planner/search_table.h"
 #include "src/planner/sweep_grid.h"
 #include "src/topology/cluster.h"
@@ -21,123 +21,100 @@ using plan::Facts;
 using plan::Request;
 using plan::Violation;
 
-template <auto member>
-std::string NumberText(const Layout& layout) {
-  return fmt::format("{}", layout.*member);
-}
-template <auto member>
-bool TakeNumber(Layout& layout, std::string_view text) {
-  if (text == kDefaultValue) {
-    layout.*member = Layout().*member;
-    return true;
-  }
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 1) return false;
-  layout.*member = number;
-  return true;
-}
-template <auto member>
-std::string SwitchText(const Layout& layout) {
-  return layout.*member ? "true" : "false";
-}
-template <auto member>
-bool TakeSwitch(Layout& layout, std::string_view text) {
-  if (text != "true" && text != "false" && text != kDefaultValue) return false;
-  layout.*member = text == "true";
-  return true;
-}
-
-std::string ScheduleText(const Layout& layout) {
-  return layout.schedule.empty() ? kDefaultValue : layout.schedule;
-}
-bool TakeSchedule(Layout& layout, std::string_view text) {
-  layout.schedule = text == kDefaultValue ? "" : text;
-  return true;
-}
-
-constexpr model::ContextMethod kMethods[] = {
-    model::ContextMethod::kRing, model::ContextMethod::kAllGather, model::ContextMethod::kAllToAll,
-    model::ContextMethod::kHierarchical};
-std::string MethodText(const Layout& layout) { return model::Name(layout.context_method); }
-bool TakeMethod(Layout& layout, std::string_view text) {
-  const auto* const found =
-      std::find_if(std::begin(kMethods), std::end(kMethods),
-                   [&](model::ContextMethod method) { return text == model::Name(method); });
-  if (found != std::end(kMethods)) layout.context_method = *found;
-  if (text == kDefaultValue) layout.context_method = Layout().context_method;
-  return found != std::end(kMethods) || text == kDefaultValue;
-}
-
-bool Always(const Layout& /*layout*/) { return true; }
-bool IsDivided(const Layout& layout) { return layout.tensor > 1; }
-bool IsPipeline(const Layout& layout) { return layout.pipeline > 1; }
-bool HasContext(const Layout& layout) { return layout.context > 1; }
-bool IsHierarchy(const Layout& layout) {
-  return layout.context > 1 && layout.context_method == model::ContextMethod::kHierarchical;
-}
-
-constexpr LayoutKey kKeys[] = {
-    {"parallelism.tensor", ParallelKind::kTensor, NumberText<&Layout::tensor>,
-     TakeNumber<&Layout::tensor>, Always},
-    {"parallelism.sequence_parallel", ParallelKind::kTensor, SwitchText<&Layout::sequence_parallel>,
-     TakeSwitch<&Layout::sequence_parallel>, IsDivided},
-    {"parallelism.pipeline", ParallelKind::kPipeline, NumberText<&Layout::pipeline>,
-     TakeNumber<&Layout::pipeline>, Always},
-    {"parallelism.schedule", ParallelKind::kPipeline, ScheduleText, TakeSchedule, IsPipeline},
-    {"parallelism.virtual_stages", ParallelKind::kPipeline, NumberText<&Layout::virtual_stages>,
-     TakeNumber<&Layout::virtual_stages>, IsPipeline},
-    {"parallelism.account_for_embedding_in_pipeline_split", ParallelKind::kPipeline,
-     SwitchText<&Layout::counts_embedding>, TakeSwitch<&Layout::counts_embedding>, IsPipeline},
-    {"parallelism.account_for_loss_in_pipeline_split", ParallelKind::kPipeline,
-     SwitchText<&Layout::counts_loss>, TakeSwitch<&Layout::counts_loss>, IsPipeline},
-    {"parallelism.context", ParallelKind::kContext, NumberText<&Layout::context>,
-     TakeNumber<&Layout::context>, Always},
-    {"parallelism.context_method", ParallelKind::kContext, MethodText, TakeMethod, HasContext},
-    {"parallelism.context_inner", ParallelKind::kContext, NumberText<&Layout::context_inner>,
-     TakeNumber<&Layout::context_inner>, IsHierarchy},
-    {"parallelism.expert", ParallelKind::kExpert, NumberText<&Layout::expert>,
-     TakeNumber<&Layout::expert>, Always},
-    {"parallelism.expert_tensor", ParallelKind::kExpert, NumberText<&Layout::expert_tensor>,
-     TakeNumber<&Layout::expert_tensor>, Always},
-};
-
 // Layouts are checked with one sequence per micro-batch; other sizes are checked separately.
 constexpr std::int64_t kOneSequence = 1;
 
 }  // namespace
 
-const char* Name(ParallelKind kind) {
-  constexpr const char* kNames[] = {"tensor", "pipeline", "context", "expert"};
-  return kNames[static_cast<std::size_t>(kind)];
+LayoutKey::LayoutKey(std::string_view name)
+    : key(name),
+      setting(plan::FindSetting(plan::ParallelismSettings(), name.substr(name.find('.') + 1))),
+      kind(setting->without.empty() ? setting->key : setting->without) {
+  kind = kind.substr(0, kind.find('_'));  // "expert" of expert_tensor
 }
 
-std::span<const LayoutKey> LayoutKeys() { return kKeys; }
+std::string LayoutKey::Text(const Layout& layout) const {
+  return std::visit(
+      [&](const auto& type) -> std::string {
+        if constexpr (requires { type.kept; }) {
+          return fmt::format("{}", layout.*type.kept);
+        } else if constexpr (requires { type.name; }) {
+          return std::string(type.name(layout));
+        } else {
+          return layout.schedule.empty() ? kDefaultValue : layout.schedule;
+        }
+      },
+      setting->type);
+}
+
+bool LayoutKey::Take(Layout& layout, std::string_view text) const {
+  const std::string default_text = Text(Layout());
+  if (text == kDefaultValue) text = default_text;
+  return std::visit(
+      [&](const auto& type) {
+        if constexpr (requires { type.least; }) {
+          std::int64_t number = 0;
+          const char* const last = text.data() + text.size();
+          const auto [end, error] = std::from_chars(text.data(), last, number);
+          if (error != std::errc() || end != last || number < 1) return false;
+          layout.*type.kept = number;
+        } else if constexpr (requires { type.kept; }) {
+          if (text != "true" && text != "false") return false;
+          layout.*type.kept = text == "true";
+        } else if constexpr (requires { type.words; }) {
+          const auto word = std::find(type.words.begin(), type.words.end(), text);
+          if (word == type.words.end()) return false;
+          plan::ParallelismRequest request;
+          type.give(request, static_cast<std::size_t>(word - type.words.begin()));
+          type.apply(request, layout);
+        } else {
+          layout.schedule = text == kDefaultValue ? "" : text;
+        }
+        return true;
+      },
+      setting->type);
+}
+
+bool LayoutKey::IsUsed(const Layout& layout) const {
+  if (setting->without.empty()) return true;
+  return plan::DegreeOf(layout, kind) > 1 &&
+         (key != "parallelism.context_inner" ||
+          layout.context_method == model::ContextMethod::kHierarchical);
+}
+
+const std::vector<LayoutKey>& LayoutKeys() {
+  static const std::vector<LayoutKey> kKeys = [] {
+    std::vector<LayoutKey> keys;
+    for (const SearchRow& row : SearchTable()) {
+      if (row.level == SearchLevel::kLayout) keys.emplace_back(row.key);
+    }
+    return keys;
+  }();
+  return kKeys;
+}
 
 const LayoutKey* FindLayoutKey(std::string_view key) {
-  const auto* const found = std::find_if(std::begin(kKeys), std::end(kKeys),
-                                         [&](const LayoutKey& row) { return key == row.key; });
-  return found == std::end(kKeys) ? nullptr : found;
+  const auto found = std::ranges::find(LayoutKeys(), key, &LayoutKey::key);
+  return found == LayoutKeys().end() ? nullptr : &*found;
 }
 
 Layout LayoutOf(const plan::Plan& plan) {
-  const plan::Parallelism& axes = plan.parallelism;
-  Layout layout{.tensor = axes.tensor,
-                .sequence_parallel = axes.sequence_parallel,
-                .pipeline = axes.pipeline,
-                .virtual_stages = axes.virtual_stages,
-                .context = axes.context,
-                .context_method = axes.context_method,
-                .context_inner = axes.context_inner > 1 ? axes.context_inner : 0,
-                .expert = axes.expert,
-                .expert_tensor = axes.expert_tensor,
-                .data = axes.data};
-  if (layout.pipeline > 1) layout.schedule = axes.schedule;
+  Layout layout{.data = plan.parallelism.data};
+  for (const LayoutKey& key : LayoutKeys()) key.Take(layout, key.Text(plan.parallelism));
   return layout;
 }
 
+bool HaveSameStages(const Layout& a, const Layout& b) {
+  const auto stages = [](const Layout& layout) {
+    return std::tuple(layout.pipeline, layout.virtual_stages,
+                      layout.account_for_embedding_in_pipeline_split,
+                      layout.account_for_loss_in_pipeline_split);
+  };
+  return stages(a) == stages(b);
+}
+
 LayoutRules::LayoutRules(const LayoutQuestion& question)
-    : question_(question), own_(LayoutOf(question.scenario.plan)) {
+    : question_(question), own_(question.scenario.plan.parallelism) {
   const plan::Plan& plan = question.scenario.plan;
   const plan::Training& training = plan.training;
   base_.framework = question.framework;
@@ -168,9 +145,7 @@ Request LayoutRules::RequestOf(const Layout& layout) const {
   if (layout.tensor > 1) request.sequence_parallel = layout.sequence_parallel;
   if (layout.pipeline > 1) {
     if (!layout.schedule.empty()) request.schedule = layout.schedule;
-    if (layout.schedule == own_.schedule) {
-      request.listed_schedule = question_.scenario.plan.parallelism.listed;
-    }
+    if (layout.schedule == own_.schedule) request.listed_schedule = own_.listed;
     request.virtual_stages = layout.virtual_stages;
     // Groups of any legal size. If any size is legal, one group of all micro-batches is.
     const std::int64_t micro_batches =
@@ -179,29 +154,27 @@ Request LayoutRules::RequestOf(const Layout& layout) const {
         micro_batches >= layout.pipeline) {
       request.microbatch_group_size_per_vp_stage = micro_batches;
     }
-    if (layout.counts_embedding) request.account_for_embedding_in_pipeline_split = true;
-    if (layout.counts_loss) request.account_for_loss_in_pipeline_split = true;
-    if (KeepsStageLayers(layout)) {
-      request.stage_layers = question_.scenario.plan.parallelism.stage_layers;
+    if (layout.account_for_embedding_in_pipeline_split) {
+      request.account_for_embedding_in_pipeline_split = true;
+    }
+    if (layout.account_for_loss_in_pipeline_split) {
+      request.account_for_loss_in_pipeline_split = true;
+    }
+    if (question_.own_stage_layers && HaveSameStages(layout, own_)) {
+      request.stage_layers = own_.stage_layers;
     }
   }
   if (layout.context > 1) {
     if (plan::TraitsOf(question_.framework).context_parallel) {
       request.context_method = layout.context_method;
     }
-    if (layout.context_inner > 0) request.context_inner = layout.context_inner;
+    if (layout.context_inner > 1) request.context_inner = layout.context_inner;
   }
   if (layout.expert > 1) request.expert = layout.expert;
   if (plan::StyleOf(question_.framework).layers.divides_experts && has_experts_) {
     request.expert_tensor = layout.expert_tensor;
   }
   return request;
-}
-
-bool LayoutRules::KeepsStageLayers(const Layout& layout) const {
-  return question_.own_stage_layers && layout.pipeline == own_.pipeline &&
-         layout.virtual_stages == own_.virtual_stages && !layout.counts_embedding &&
-         !layout.counts_loss;
 }
 
 // Only rules about layouts; rules about other settings are checked where those are chosen.
@@ -257,7 +230,7 @@ bool LayoutRules::Overlaps(const Layout& layout) const {
   });
 }
 
-bool LayoutRules::Allowed(ParallelKind kind) const {
+bool LayoutRules::Allowed(std::string_view kind) const {
   return std::find(question_.kinds.begin(), question_.kinds.end(), kind) != question_.kinds.end();
 }
 
@@ -272,26 +245,26 @@ void LayoutRules::SetFrameworksDefault(const LayoutKey& row, Layout& layout) con
   }
 }
 
-// Expands layouts by the table's values for one key after the other; keys without effect stay.
-std::vector<Layout> LayoutRules::With(std::vector<Layout> layouts,
-                                      std::initializer_list<const char*> keys) const {
-  for (const char* key : keys) {
-    const LayoutKey& row = *FindLayoutKey(key);
-    const SearchRow* const searched = FindSearchRow(key, question_.framework, question_.stage);
-    const auto given = question_.given->find(key);
-    const bool is_degree = fmt::format("parallelism.{}", Name(row.kind)) == key;
+// Expands the layout by the table's values for one key of the kind after the other. Keys without
+// effect keep their values.
+std::vector<Layout> LayoutRules::With(const Layout& start, std::string_view kind) const {
+  std::vector<Layout> layouts = {start};
+  for (const LayoutKey& row : LayoutKeys()) {
+    if (row.kind != kind) continue;
+    const SearchRow* const searched = FindSearchRow(row.key, question_.framework, question_.stage);
+    const auto given = question_.given->find(row.key);
     // The times of a layer list hold only for its own degrees.
-    const bool keeps_own = !facts_.has_ends && row.kind != ParallelKind::kPipeline;
+    const bool keeps_own = !facts_.has_ends && kind != "pipeline";
     std::vector<Layout> with;
     for (Layout& layout : layouts) {
-      if (!row.used(layout) || (searched == nullptr && given == question_.given->end())) {
+      if (!row.IsUsed(layout) || (searched == nullptr && given == question_.given->end())) {
         with.push_back(std::move(layout));
         continue;
       }
       std::vector<std::string> values;
       if (given != question_.given->end()) {
         values = given->second;
-      } else if (is_degree && !Allowed(row.kind) && !keeps_own) {
+      } else if (kind == row.setting->key && !Allowed(kind) && !keeps_own) {
         values = {"1"};
       } else {
         values = searched->values({.scenario = question_.scenario,
@@ -299,12 +272,11 @@ std::vector<Layout> LayoutRules::With(std::vector<Layout> layouts,
                                    .framework = question_.framework,
                                    .stage = question_.stage,
                                    .devices = question_.devices,
-                                   .own = own_,
                                    .layout = layout});
       }
       for (const std::string& value : values) {
         Layout next = layout;
-        if (row.take(next, value)) with.push_back(std::move(next));
+        if (row.Take(next, value)) with.push_back(std::move(next));
         if (value == kDefaultValue) SetFrameworksDefault(row, with.back());
       }
     }
@@ -313,46 +285,29 @@ std::vector<Layout> LayoutRules::With(std::vector<Layout> layouts,
   return layouts;
 }
 
-std::vector<Layout> LayoutRules::WithoutMistakes(std::vector<Layout> layouts) const {
+std::vector<Layout> LayoutRules::WithoutMistakes(std::string_view kind) const {
+  std::vector<Layout> layouts = With(Layout(), kind);
   std::erase_if(layouts,
                 [&](const Layout& layout) { return !Broken(RequestOf(layout), false).empty(); });
   return layouts;
 }
 
-std::vector<Layout> LayoutRules::Tensors() const {
-  return WithoutMistakes(With({Layout()}, {"parallelism.tensor", "parallelism.sequence_parallel"}));
-}
-
-std::vector<Layout> LayoutRules::Pipelines() const {
-  return WithoutMistakes(With(
-      {Layout()}, {"parallelism.pipeline", "parallelism.schedule", "parallelism.virtual_stages",
-                   "parallelism.account_for_embedding_in_pipeline_split",
-                   "parallelism.account_for_loss_in_pipeline_split"}));
-}
-
-std::vector<Layout> LayoutRules::Contexts(const Layout& layout) const {
-  return With({layout},
-              {"parallelism.context", "parallelism.context_method", "parallelism.context_inner"});
-}
-
 std::vector<Layout> LayoutRules::Experts(const Layout& layout) const {
-  if (!has_experts_) {
-    Layout own = layout;
-    if (!facts_.has_ends) own.expert = own_.expert;
-    return {own};
-  }
-  return With({layout}, {"parallelism.expert", "parallelism.expert_tensor"});
+  if (has_experts_) return With(layout, "expert");
+  Layout own = layout;
+  if (!facts_.has_ends) own.expert = own_.expert;
+  return {own};
 }
 
 std::vector<Layout> LayoutRules::Legal() const {
-  const std::vector<Layout> pipelines = Pipelines();
+  const std::vector<Layout> pipelines = WithoutMistakes("pipeline");
   std::vector<Layout> legal;
-  for (const Layout& tensor : Tensors()) {
+  for (const Layout& tensor : WithoutMistakes("tensor")) {
     for (const Layout& pipeline : pipelines) {
       Layout both = pipeline;
       both.tensor = tensor.tensor;
       both.sequence_parallel = tensor.sequence_parallel;
-      for (Layout& context : Contexts(both)) {
+      for (Layout& context : With(both, "context")) {
         if (question_.fills && question_.devices % context.ranks_per_replica() != 0) continue;
         context.data = std::max<std::int64_t>(question_.devices / context.ranks_per_replica(), 1);
         for (Layout& layout : Experts(context)) {

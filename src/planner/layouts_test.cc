@@ -40,8 +40,8 @@ class LayoutsTest : public testing::Test {
   // The legal layouts of the text's framework and stage; `given`: values that are asked for.
   std::vector<Layout> Legal(const std::string& text,
                             std::map<std::string, std::vector<std::string>, std::less<>> given = {},
-                            std::vector<ParallelKind> kinds = {std::begin(kParallelKinds),
-                                                               std::end(kParallelKinds)}) {
+                            std::vector<std::string_view> kinds = {std::begin(kParallelKinds),
+                                                                   std::end(kParallelKinds)}) {
     const auto scenario = scenario::LoadText(text, "test", {}, cache_);
     EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error()));
     const plan::Facts facts = scenario::LegalityFactsOf(*scenario);
@@ -57,7 +57,7 @@ class LayoutsTest : public testing::Test {
   static std::string TextOf(const Layout& layout) {
     std::string text;
     for (const LayoutKey& row : LayoutKeys()) {
-      if (row.used(layout)) text += fmt::format("{}={} ", row.key, row.text(layout));
+      if (row.IsUsed(layout)) text += fmt::format("{}={} ", row.key, row.Text(layout));
     }
     return text;
   }
@@ -85,19 +85,19 @@ TEST_F(LayoutsTest, AreThoseThatScenariosCanHave) {
         for (std::int64_t chunks = 1; chunks <= 7; ++chunks) {
           for (const int counted : {0, 1, 2, 3}) {
             Layout layout{.tensor = tensor,
-                          .sequence_parallel = sequence,
                           .pipeline = pipeline,
+                          .sequence_parallel = sequence,
                           .schedule = chunks > 1 ? "interleaved_1f1b" : "1f1b",
                           .virtual_stages = chunks,
-                          .counts_embedding = counted % 2 == 1,
-                          .counts_loss = counted / 2 == 1};
+                          .account_for_embedding_in_pipeline_split = counted % 2 == 1,
+                          .account_for_loss_in_pipeline_split = counted / 2 == 1};
             if (tensor == 1 && sequence) continue;
             if (pipeline == 1 && (chunks > 1 || counted > 0)) continue;
             std::vector<std::string> set;
             for (const LayoutKey& row : LayoutKeys()) {
-              const bool experts = row.kind == ParallelKind::kExpert;
-              if (row.used(layout) && !experts) {
-                set.push_back(fmt::format("{}={}", row.key, row.text(layout)));
+              const bool experts = row.kind == "expert";
+              if (row.IsUsed(layout) && !experts) {
+                set.push_back(fmt::format("{}={}", row.key, row.Text(layout)));
               }
             }
             if (scenario::LoadText(kDense, "test", set, cache_)) loaded.insert(TextOf(layout));
@@ -129,7 +129,7 @@ TEST_F(LayoutsTest, DivideSequencesIntoPartsOfAThousandTokens) {
   EXPECT_THAT(Values(layouts, [](const Layout& layout) { return layout.context; }),
               ElementsAre(1, 2, 4));
   EXPECT_THAT(Values(layouts, [](const Layout& layout) { return layout.context_inner; }),
-              ElementsAre(0, 2));
+              ElementsAre(1, 2));
   const std::vector<Layout> asked = Legal(kMixture, {{"parallelism.tensor", {"1"}},
                                                      {"parallelism.pipeline", {"1"}},
                                                      {"parallelism.context", {"8"}},
@@ -138,7 +138,7 @@ TEST_F(LayoutsTest, DivideSequencesIntoPartsOfAThousandTokens) {
 }
 
 TEST_F(LayoutsTest, OfNoOtherKindThanIsAsked) {
-  for (const Layout& layout : Legal(kDense, {}, {ParallelKind::kTensor})) {
+  for (const Layout& layout : Legal(kDense, {}, {"tensor"})) {
     EXPECT_EQ(layout.pipeline, 1);
     EXPECT_EQ(layout.context, 1);
   }
@@ -157,9 +157,9 @@ TEST_F(LayoutsTest, MicroBatchesAreThoseThatSomePlanCanHave) {
   // 64 sequences on four pipelines: 16 micro-batches and fewer, of which interleaved stages take
   // as many as they are, or more.
   const Layout layout{
-      .pipeline = 2, .schedule = "interleaved_1f1b", .virtual_stages = 2, .data = 4};
+      .data = 4, .pipeline = 2, .schedule = "interleaved_1f1b", .virtual_stages = 2};
   EXPECT_THAT(rules.MicroBatches(layout, {1, 2, 4, 8, 16}), ElementsAre(1, 2, 4, 8));
-  const Layout wrong{.tensor = 5, .data = 1};
+  const Layout wrong{.tensor = 5};
   EXPECT_THAT(rules.WhyNot(wrong)->code, "plan.tensor-division");
 }
 

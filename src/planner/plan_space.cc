@@ -29,29 +29,30 @@ std::int64_t CountOf(const SweepAxis& axis) {
 
 // Whether the setting has to be written for plans of the layout.
 bool IsSaid(const LayoutKey& row, const PlanPart& part, bool mixture) {
-  if (!row.used(part.layout)) return false;
-  if (row.kind != ParallelKind::kExpert) return true;
-  if (!mixture) return part.layout.expert > 1 && row.text(part.layout) != "1";
-  if (std::string_view(row.key) == "parallelism.expert") return true;
+  if (!row.IsUsed(part.layout)) return false;
+  if (row.kind != "expert") return true;
+  if (!mixture) return part.layout.expert > 1 && row.Text(part.layout) != "1";
+  if (row.key == "parallelism.expert") return true;
   return plan::StyleOf(part.framework).layers.divides_experts &&
          (part.layout.tensor > 1 || part.layout.expert_tensor > 1);
 }
 
 // Whether the value is the default for every framework.
 bool IsDefault(const LayoutKey& row, const Layout& layout) {
-  const std::string_view key = row.key;
-  if (key == "parallelism.schedule") {
+  if (row.key == "parallelism.schedule") {
     return layout.schedule.empty() ||
            layout.schedule == (layout.virtual_stages > 1 ? plan::kInterleaved : "1f1b");
   }
-  if (key == "parallelism.context_method" || key == "parallelism.expert_tensor") return false;
-  return row.text(layout) == row.text(Layout());
+  if (row.key == "parallelism.context_method" || row.key == "parallelism.expert_tensor") {
+    return false;
+  }
+  return row.Text(layout) == row.Text(Layout());
 }
 
 // Resets settings without effect to their defaults.
 Layout Normal(Layout layout) {
   for (const LayoutKey& row : LayoutKeys()) {
-    if (!row.used(layout) || IsDefault(row, layout)) row.take(layout, kDefaultValue);
+    if (!row.IsUsed(layout) || IsDefault(row, layout)) row.Take(layout, kDefaultValue);
   }
   layout.data = 1;
   return layout;
@@ -172,15 +173,11 @@ void PlanSpace::AppendLayout(const PlanPart& part, SettingList& settings) const 
     if (!IsSaid(row, part, given_.mixture)) {
       if (has(row)) settings.emplace_back(row.key, kDefaultValue);
     } else if (has(row) || !IsDefault(row, part.layout)) {
-      settings.emplace_back(row.key, row.text(part.layout));
+      settings.emplace_back(row.key, row.Text(part.layout));
     }
   }
-  if (given_.stage_layers) {
-    const Layout& layout = part.layout;
-    const bool own = layout.pipeline == given_.own.pipeline &&
-                     layout.virtual_stages == given_.own.virtual_stages &&
-                     !layout.counts_embedding && !layout.counts_loss;
-    if (!own) settings.emplace_back(kStageLayersKey, kDefaultValue);
+  if (given_.stage_layers && !HaveSameStages(part.layout, given_.own)) {
+    settings.emplace_back(kStageLayersKey, kDefaultValue);
   }
   if (given_.data) settings.emplace_back(kDataKey, kDefaultValue);
 }
@@ -233,11 +230,11 @@ void PlanSpace::AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& ne
     const PlanPart *before = nullptr, *behind = nullptr;
     for (const PlanPart& part : parts_) {
       if (&part == &own || part.size != own.size || part.framework != own.framework ||
-          part.stage != own.stage || row.text(part.layout) == row.text(own.layout)) {
+          part.stage != own.stage || row.Text(part.layout) == row.Text(own.layout)) {
         continue;
       }
       Layout same = Normal(part.layout);
-      row.take(same, row.text(normal));
+      row.Take(same, row.Text(normal));
       if (same != normal) continue;
       if (&part < &own) before = &part;
       if (&part > &own && behind == nullptr) behind = &part;
@@ -245,7 +242,7 @@ void PlanSpace::AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& ne
     for (const PlanPart* part : {before, behind}) {
       if (part == nullptr) continue;
       if (const auto number = NumberIn(*part, settings)) {
-        neighbours.push_back({row.key, row.text(part->layout), *number});
+        neighbours.push_back({row.key, row.Text(part->layout), *number});
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct SpaceOptions {
   bool nodes = false;                       // also include plans on fewer nodes and on a part of
                                             // one node
   // The kinds of parallelism that may vary. `vary` and `fix` override these kinds.
-  std::vector<ParallelKind> kinds{std::begin(kParallelKinds), std::end(kParallelKinds)};
+  std::vector<std::string_view> kinds{std::begin(kParallelKinds), std::end(kParallelKinds)};
   std::vector<SweepAxis> vary;   // axes that replace the values of a key, or add a key
   std::vector<std::string> fix;  // keys that keep their values from the scenario
   // Whether plan 0 is the scenario without overrides.

@@ -33,7 +33,6 @@ constexpr const char* kGlobalBatch = "training.global_batch_size";
 constexpr const char* kFramework = "data_parallel.framework";
 constexpr const char* kStage = "data_parallel.zero_stage";
 constexpr const char* kSection = "data_parallel.";
-constexpr const char* kAxes = "parallelism.";
 
 constexpr const char* kCompile = "training.compile";
 constexpr const char* kStageLayers = "parallelism.stage_layers";
@@ -63,15 +62,12 @@ bool IsFor(Framework framework, std::string_view key) {
   const std::string_view section = key.substr(0, dot);
   key.remove_prefix(std::min(dot, key.size() - 1) + 1);
   const std::string_view word = key.substr(0, key.find('.'));
-  const auto is_of = [&](const auto* setting) {
-    return setting == nullptr || setting->uses.Has(framework);
-  };
-  if (section == "training") return is_of(plan::FindSetting(plan::TrainingSettings(), word));
-  if (section == "experts") return is_of(plan::FindSetting(plan::MixtureSettings(), word));
-  if (section == "parallelism") return is_of(plan::FindSetting(plan::ParallelismSettings(), word));
-  if (section == "data_parallel")
-    return is_of(plan::FindSetting(plan::DataParallelSettings(), word));
-  return true;
+  bool is_for = true;
+  plan::ForEachSection([&](std::string_view name, const auto& settings) {
+    const auto* setting = name == section ? plan::FindSetting(settings, word) : nullptr;
+    if (setting != nullptr) is_for = setting->uses.Has(framework);
+  });
+  return is_for;
 }
 
 Diagnostic Refusal(const char* code, std::string option, std::string message, std::string hint) {
@@ -95,7 +91,7 @@ class Builder {
     for (const LayoutKey& row : LayoutKeys()) {
       if (Has(row.key)) layouts_.keys.push_back(&row);
       if (const SweepAxis* axis = Given(row.key)) wanted_[row.key] = axis->values;
-      if (Fixed(row.key)) wanted_[row.key] = {row.text(layouts_.own)};
+      if (Fixed(row.key)) wanted_[row.key] = {row.Text(layouts_.own)};
     }
   }
 
@@ -384,7 +380,6 @@ class Builder {
         .framework = framework,
         .stage = stage,
         .devices = sizes_[size].devices,
-        .own = layouts_.own,
         .layout = layout,
         .data_per_node = std::max<std::int64_t>(
             std::min(sizes_[size].devices, per_node_) / (layout.tensor * layout.context), 1),
@@ -510,19 +505,14 @@ class Builder {
 
   // Settings of a pipeline vary only in layouts with a pipeline.
   static bool DoesSomethingIn(const Layout& layout, std::string_view key) {
-    const std::size_t dot = key.find('.');
-    if (dot == std::string_view::npos) return true;
-    const std::string_view word = key.substr(dot + 1);
-    const auto does = [&](const auto* setting) {
-      if (setting == nullptr || setting->without.empty()) return true;
-      const LayoutKey* axis = FindLayoutKey(fmt::format("parallelism.{}", setting->without));
-      return axis == nullptr || axis->text(layout) != "1";
-    };
-    if (key.starts_with(kAxes)) return does(plan::FindSetting(plan::ParallelismSettings(), word));
-    if (key.starts_with(kSection)) {
-      return does(plan::FindSetting(plan::DataParallelSettings(), word));
-    }
-    return true;
+    bool does = true;
+    plan::ForEachSection([&](std::string_view section, const auto& settings) {
+      for (const auto& setting : settings) {
+        if (setting.without.empty() || key != fmt::format("{}.{}", section, setting.key)) continue;
+        does = plan::DegreeOf(layout, setting.without) > 1;
+      }
+    });
+    return does;
   }
 
   // Gives all plans the same global batch, however the scenario states it, unless accumulation
@@ -647,7 +637,7 @@ class Builder {
         const bool had = std::any_of(parts_.begin(), parts_.end(), [&](const PlanPart& part) {
           if (part.own) return false;
           Layout same = part.layout;
-          return row.used(part.layout) && row.take(same, value) && same == part.layout;
+          return row.IsUsed(part.layout) && row.Take(same, value) && same == part.layout;
         });
         if (had) continue;
         notes_.push_back(
@@ -660,7 +650,7 @@ class Builder {
   std::string WhyNotWith(const LayoutKey& row, const std::string& value) const {
     Layout layout = layouts_.own;
     layout.data = 1;
-    if (!row.take(layout, value)) return "";
+    if (!row.Take(layout, value)) return "";
     const PlanPart& part = parts_.back();
     const LayoutRules rules({.scenario = scenario_,
                              .facts = facts_,

@@ -84,7 +84,7 @@ data_parallel: {zero_stage: 0, framework: megatron}
   ASSERT_TRUE(base.has_value()) << Format(base.error());
   for (const bool pipelines : {false, true}) {
     options_.kinds.clear();
-    if (pipelines) options_.kinds = {ParallelKind::kPipeline};
+    if (pipelines) options_.kinds = {"pipeline"};
     const auto space = PlanSpace::Around(*base, options_);
     ASSERT_TRUE(space.has_value());
     EXPECT_GT(space->size(), 1);
@@ -152,7 +152,7 @@ TEST_F(PlanSpaceTest, EverySettingLoadsOrIsAnIllegalPlanAndNoneTwice) {
 
 // Mixtral's eight experts on 32 ranks; with eight stages, each has four ranks.
 TEST_F(PlanSpaceTest, SharesTheExpertsOfAMixtureOut) {
-  options_.kinds = {ParallelKind::kExpert};
+  options_.kinds = {"expert"};
   options_.fix = {"parallelism.pipeline"};
   const auto degrees = [&](const char* parallelism) {
     const auto scenario = scenario::LoadText(

@@ -54,12 +54,12 @@ bool HasGivenTimes(const SearchPoint& point) { return !point.facts.has_ends; }
 
 // Only degrees within a node: links between nodes are much slower.
 Values Tensor(const SearchPoint& point) {
-  if (HasGivenTimes(point)) return {Text(point.own.tensor)};
+  if (HasGivenTimes(point)) return {Text(point.own().tensor)};
   const topology::Cluster& cluster = *point.scenario.cluster;
   const std::int64_t most = cluster.flat()
                                 ? point.devices
                                 : std::min<std::int64_t>(point.devices, cluster.gpus_per_node());
-  return WithOwn(DivisorsUpTo(point.devices, most), point.own.tensor);
+  return WithOwn(DivisorsUpTo(point.devices, most), point.own().tensor);
 }
 
 std::int64_t StageBlocks(const SearchPoint& point) {
@@ -67,7 +67,7 @@ std::int64_t StageBlocks(const SearchPoint& point) {
 }
 
 Values Pipeline(const SearchPoint& point) {
-  return WithOwn(DivisorsUpTo(point.devices, StageBlocks(point)), point.own.pipeline);
+  return WithOwn(DivisorsUpTo(point.devices, StageBlocks(point)), point.own().pipeline);
 }
 
 Values Schedule(const SearchPoint& point) {
@@ -75,8 +75,10 @@ Values Schedule(const SearchPoint& point) {
   for (const parallel::NamedSchedule& named : parallel::NamedSchedules()) {
     names.emplace_back(named.name);
   }
-  const bool listed = point.scenario.plan.parallelism.listed != nullptr;
-  if (listed && point.layout.pipeline == point.own.pipeline) names.push_back(point.own.schedule);
+  const bool listed = point.own().listed != nullptr;
+  if (listed && point.layout.pipeline == point.own().pipeline) {
+    names.push_back(point.own().schedule);
+  }
   return names;
 }
 
@@ -88,7 +90,7 @@ Values VirtualStages(const SearchPoint& point) {
   const Layout& layout = point.layout;
   const parallel::NamedSchedule* const named = parallel::FindSchedule(
       layout.schedule.empty() ? plan::kInterleaved : std::string_view(layout.schedule));
-  if (named == nullptr) return {Text(point.own.virtual_stages)};
+  if (named == nullptr) return {Text(point.own().virtual_stages)};
   if (named->chunks > 0) return {Text(named->chunks)};
   Values values;
   if (layout.schedule.empty()) values.emplace_back(kOne);
@@ -99,7 +101,7 @@ Values VirtualStages(const SearchPoint& point) {
   for (std::int64_t chunks = 2; chunks <= std::min(blocks / layout.pipeline, kMost); ++chunks) {
     const bool even = blocks % (layout.pipeline * chunks) == 0;
     const bool power = (chunks & (chunks - 1)) == 0;
-    if (HasEqualStages(point) || even || power || chunks == point.own.virtual_stages) {
+    if (HasEqualStages(point) || even || power || chunks == point.own().virtual_stages) {
       values.push_back(Text(chunks));
     }
   }
@@ -112,20 +114,17 @@ Values CountedEnds(const SearchPoint& point) {
 }
 
 Values Context(const SearchPoint& point) {
-  if (HasGivenTimes(point)) return {Text(point.own.context)};
+  if (HasGivenTimes(point)) return {Text(point.own().context)};
   const std::int64_t left = point.devices / (point.layout.tensor * point.layout.pipeline);
   const std::int64_t parts = point.scenario.plan.training.sequence_length / kLeastContextTokens;
-  return WithOwn(DivisorsUpTo(left, std::max<std::int64_t>(parts, 1)), point.own.context);
+  return WithOwn(DivisorsUpTo(left, std::max<std::int64_t>(parts, 1)), point.own().context);
 }
 
 Values ContextMethods(const SearchPoint& /*point*/) {
-  Values names;
-  for (const model::ContextMethod method :
-       {model::ContextMethod::kRing, model::ContextMethod::kAllGather,
-        model::ContextMethod::kAllToAll, model::ContextMethod::kHierarchical}) {
-    names.emplace_back(model::Name(method));
-  }
-  return names;
+  using Words = plan::WordSetting<plan::ParallelismRequest, plan::Parallelism>;
+  const auto* setting = plan::FindSetting(plan::ParallelismSettings(), "context_method");
+  const Words& methods = std::get<Words>(setting->type);
+  return {methods.words.begin(), methods.words.end()};
 }
 
 Values ContextInner(const SearchPoint& point) {
@@ -136,7 +135,7 @@ Values ContextInner(const SearchPoint& point) {
 
 Values Expert(const SearchPoint& point) {
   if (!plan::TraitsOf(point.framework).expert_parallel) return {kOne};
-  return WithOwn(DivisorsUpTo(point.facts.experts, point.facts.experts), point.own.expert);
+  return WithOwn(DivisorsUpTo(point.facts.experts, point.facts.experts), point.own().expert);
 }
 
 // Divided like the other layers, or not at all.
@@ -144,7 +143,7 @@ Values ExpertTensor(const SearchPoint& point) {
   Values values{kOne};
   if (point.layout.tensor > 1) values.push_back(Text(point.layout.tensor));
   return WithOwn(std::move(values),
-                 point.layout.tensor == point.own.tensor ? point.own.expert_tensor : 1);
+                 point.layout.tensor == point.own().tensor ? point.own().expert_tensor : 1);
 }
 
 Values MicroBatches(const SearchPoint& point) {
@@ -186,7 +185,7 @@ Values GroupSizes(const SearchPoint& point) {
   for (std::int64_t group = point.layout.pipeline + 1; group <= most; ++group) {
     if (most % group == 0) values.push_back(Text(group));
   }
-  const std::int64_t own = point.scenario.plan.parallelism.microbatch_group_size_per_vp_stage;
+  const std::int64_t own = point.own().microbatch_group_size_per_vp_stage;
   return own > point.layout.pipeline ? WithOwn(std::move(values), own) : values;
 }
 

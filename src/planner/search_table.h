@@ -55,13 +55,14 @@ struct SearchPoint {
   plan::Framework framework = plan::Framework::kReference;
   int stage = 0;
   std::int64_t devices = 1;
-  const Layout& own;     // the scenario's layout
   const Layout& layout;  // the plans' layout, as far as earlier rows have set it
   // Rows of layouts do not use the following members.
   std::int64_t data_per_node = 1;             // data-parallel ranks in one node
   std::vector<std::int64_t> micro_batches{};  // sizes that the layout supports
   bool overlaps = false;                      // LayoutRules::Overlaps
   WrittenValueOf written{};                   // values written in the scenario
+
+  const plan::Parallelism& own() const { return scenario.plan.parallelism; }
 };
 
 enum class SearchLevel : std::uint8_t {

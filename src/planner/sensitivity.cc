@@ -11,7 +11,7 @@ namespace {
 
 std::string ValueOf(const PlanSpace& space, std::int64_t plan, const std::string& key) {
   if (const LayoutKey* of_layout = FindLayoutKey(key)) {
-    return of_layout->text(space.PartOf(plan).layout);
+    return of_layout->Text(space.PartOf(plan).layout);
   }
   for (const auto& [name, value] : space.Settings(plan)) {
     if (name == key) return value;

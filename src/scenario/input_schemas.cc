@@ -70,15 +70,6 @@ void AddTopology(Schema& schema) {
   flat.Fix("kind", {.kind = SchemaKind::kWord, .words = {"flat"}});
 }
 
-void Describe(Schema& schema, const char* section, const auto& settings) {
-  for (const auto& setting : settings) {
-    SettingText text = SettingTextOf(section, setting.key);
-    schema.At(section)
-        .At(setting.key)
-        .Describe(std::move(text.values), std::move(text.default_value));
-  }
-}
-
 Schema ScenarioSchema() {
   Schema schema;
   LetAsk(ReadScenarioFile, schema,
@@ -98,10 +89,14 @@ Schema ScenarioSchema() {
   AddTopology(take_path(others.At("topology")));
   take_path(others.At("calibration")).TakeMapping();
 
-  Describe(schema, "training", plan::TrainingSettings());
-  Describe(schema, "parallelism", plan::ParallelismSettings());
-  Describe(schema, "experts", plan::MixtureSettings());
-  Describe(schema, "data_parallel", plan::DataParallelSettings());
+  plan::ForEachSection([&](std::string_view section, const auto& settings) {
+    for (const auto& setting : settings) {
+      SettingText text = SettingTextOf(section, setting.key);
+      schema.At(section)
+          .At(setting.key)
+          .Describe(std::move(text.values), std::move(text.default_value));
+    }
+  });
   return schema;
 }
 

@@ -325,10 +325,6 @@ constexpr SectionKey kParallelismKeys[] = {
        }
        request.schedule = *name;
      }},
-    {"account_for_embedding_in_pipeline_split",
-     ReadFlag<&plan::Request::account_for_embedding_in_pipeline_split>},
-    {"account_for_loss_in_pipeline_split",
-     ReadFlag<&plan::Request::account_for_loss_in_pipeline_split>},
     {"stage_layers",
      [](MappingReader& reader, std::string_view key, plan::Request& request) {
        const auto given = reader.ReadNode(key, Need::kOptional, "a list, or a layout");

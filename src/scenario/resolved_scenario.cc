@@ -203,7 +203,7 @@ Value Of(const Scenario& scenario) {
 }
 
 // A setting without a row is not written, because another setting says its value:
-// gradient_accumulation says global_batch_size, and stage_layers says account_for_*.
+// gradient_accumulation says global_batch_size.
 struct OwnNotation {
   std::string_view key;
   Value (*value)(const Scenario& scenario);

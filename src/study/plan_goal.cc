@@ -126,15 +126,13 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
   return frameworks;
 }
 
-std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults) {
-  using planner::ParallelKind;
-  const std::vector<ParallelKind> all(std::begin(planner::kParallelKinds),
-                                      std::end(planner::kParallelKinds));
+std::vector<std::string_view> ReadKinds(const std::string& text, Diagnostics& faults) {
+  const std::vector<std::string_view> all(std::begin(planner::kParallelKinds),
+                                          std::end(planner::kParallelKinds));
   if (text.empty()) return all;
-  std::vector<ParallelKind> kinds;
+  std::vector<std::string_view> kinds;
   for (const std::string& word : WordsOf(text)) {
-    const auto found = std::find_if(
-        all.begin(), all.end(), [&](ParallelKind known) { return word == planner::Name(known); });
+    const auto found = std::find(all.begin(), all.end(), word);
     if (found != all.end()) {
       kinds.push_back(*found);
     } else if (word != "data") {
@@ -173,7 +171,7 @@ Why ReadWhy(const std::string& text, Diagnostics& faults) {
     const planner::LayoutKey* const row = planner::FindLayoutKey(key);
     const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
     planner::Layout probe;
-    if (row != nullptr && !value.empty() && row->take(probe, value)) {
+    if (row != nullptr && !value.empty() && row->Take(probe, value)) {
       why.layout.emplace_back(row, value);
       continue;
     }

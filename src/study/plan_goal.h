@@ -25,7 +25,7 @@ planner::Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults);
 // Parses the frameworks. An empty `text` means the scenario's own framework.
 std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults);
 // Parses the axes of parallelism, such as "data,tensor". Empty: all axes.
-std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults);
+std::vector<std::string_view> ReadKinds(const std::string& text, Diagnostics& faults);
 // Parses a time limit such as "10s" or "2 min" and returns it in seconds. Empty text: no limit.
 std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults);
 

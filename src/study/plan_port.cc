@@ -193,18 +193,14 @@ class Porter {
       values.emplace(pair.key, pair.a);
     }
     std::vector<std::string> settings;
-    const auto add = [&](const char* section, const auto& rows) {
+    plan::ForEachSection([&](std::string_view section, const auto& rows) {
       for (const auto& row : rows) {
         const std::string key = fmt::format("{}.{}", section, row.key);
         const auto value = values.find(key);
         if (IsDegree(key) || value == values.end() || !Has(key.c_str())) continue;
         settings.push_back(Override(key, value->second));
       }
-    };
-    add("training", plan::TrainingSettings());
-    add("parallelism", plan::ParallelismSettings());
-    add("experts", plan::MixtureSettings());
-    add("data_parallel", plan::DataParallelSettings());
+    });
     return settings;
   }
 

@@ -315,14 +315,10 @@ class Search final : public PlanSearch {
         std::find(frameworks.begin(), frameworks.end(), own) == frameworks.end()) {
       return false;
     }
-    const planner::Layout layout = planner::LayoutOf(base_->plan);
-    for (const planner::LayoutKey& row : planner::LayoutKeys()) {
+    for (const std::string_view kind : planner::kParallelKinds) {
       const bool allowed =
-          std::find(options.kinds.begin(), options.kinds.end(), row.kind) != options.kinds.end();
-      if (!allowed && row.key == fmt::format("parallelism.{}", planner::Name(row.kind)) &&
-          row.text(layout) != "1") {
-        return false;
-      }
+          std::find(options.kinds.begin(), options.kinds.end(), kind) != options.kinds.end();
+      if (!allowed && plan::DegreeOf(base_->plan.parallelism, kind) > 1) return false;
     }
     // A value of a varying key that leaves the scenario unchanged.
     const std::string resolved = scenario::ToJson(base_->resolved);
@@ -480,7 +476,7 @@ class Search final : public PlanSearch {
   bool IsAskedFor(const planner::PlanPart& part) const {
     return std::all_of(why_.layout.begin(), why_.layout.end(), [&](const auto& asked) {
       planner::Layout same = part.layout;
-      return asked.first->take(same, asked.second) && same == part.layout;
+      return asked.first->Take(same, asked.second) && same == part.layout;
     });
   }
 

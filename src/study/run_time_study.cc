@@ -83,10 +83,6 @@ void ReadSpares(const RunTimeQuestion& question, Options& options, forecast::Lon
   }
 }
 
-std::int64_t GpusOfReplica(const plan::Parallelism& axes) {
-  return axes.tensor * axes.pipeline * axes.context;
-}
-
 // What of a save the scenario says, which `options` may say otherwise.
 void ReadSaving(const std::optional<plan::CheckpointSaving>& saving, std::int64_t saving_nodes,
                 forecast::WholeRun& whole) {
@@ -130,7 +126,7 @@ Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question) {
   run.saving_gpus = state.gpus;
   run.pool.nodes = answer.scenario.cluster->nodes();
   run.pool.gpus_per_node = gpus_per_node;
-  run.pool.gpus_per_replica = GpusOfReplica(answer.scenario.plan.parallelism);
+  run.pool.gpus_per_replica = answer.scenario.plan.parallelism.ranks_per_replica();
   whole.inputs =
       forecast::PublishedInputs(gpus_per_node, saving_nodes, question.restarts == "manual");
   ReadSaving(saving, saving_nodes, whole);
