@@ -32,12 +32,9 @@
 #include "src/report/command_text.h"
 #include "src/report/pages.h"
 #include "src/report/table.h"
-#include "src/report/timeline_text.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
 #include "src/study/comparison.h"
-#include "src/study/fitting_settings.h"
-#include "src/study/guard.h"
 #include "src/study/measured_step.h"
 #include "src/study/run_time_study.h"
 #include "src/study/stage_memory.h"
@@ -186,7 +183,7 @@ Outcome Simulate(const SimulateOptions& options) {
 struct CompareOptions : study::ComparisonQuestion {
   ScenarioFiles files;               // the options that describe both plans
   std::string memory;                // PyTorch's measurement of a job's memory, instead of B
-  std::vector<std::string> fail_if;  // guards (study/guard.h)
+  std::vector<std::string> fail_if;  // guards (study/comparison.h)
   AnswerForms forms;
 };
 

@@ -9,7 +9,6 @@
 #include "src/cli/commands.h"
 #include "src/cli/outputs.h"
 #include "src/cli/progress.h"
-#include "src/report/gallery_page.h"
 #include "src/report/pages.h"
 #include "src/report/table.h"
 #include "src/study/gallery.h"
@@ -35,18 +34,11 @@ Outcome Gallery(const GalleryOptions& options) {
   const auto entries = study::GalleryEntries();
   if (!entries) return WrongInput(entries.error());
   for (const study::GalleryEntry& entry : *entries) {
-    const WorkNotice notice(fmt::format("simulating a step of {}", entry.title));
+    const WorkNotice notice(fmt::format("simulating a step of {}", entry.step.title));
     const auto simulated = study::SimulateEntry(entry);
     if (!simulated) return WrongInput(simulated.error());
-    report::GalleryStep step{.title = entry.title,
-                             .page = {},
-                             .machine = {},
-                             .plan = {},
-                             .source = entry.source,
-                             .row = entry.row,
-                             .stand_ins = entry.published.stand_ins,
-                             .published = *entry.published.step_time,
-                             .forecast = simulated->run.forecast};
+    report::GalleryStep step = entry.step;
+    step.forecast = simulated->run.forecast;
     report::DescribeRun(simulated->scenario, step);
     if (folder.asked()) {
       step.page = fmt::format("{}.html", entry.name);

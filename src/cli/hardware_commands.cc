@@ -75,12 +75,13 @@ Outcome RunDistributed(const WorkCommand& command) {
 }
 
 Outcome Execute(const ExecuteOptions& options) {
-  const Stopwatch stopwatch;
+  AnswerPrinter printer;
   HardwareReport report;
   TraceFile trace;
   TraceFolder traces;
   report.prepare = [&](const scenario::Scenario&) {
-    auto failed = trace.Create(options.trace);
+    auto failed = printer.Create(options.forms);
+    if (!failed) failed = trace.Create(options.trace);
     return failed ? failed : traces.Create(options.trace_dir);
   };
   report.write = [&](const scenario::Scenario& scenario, const validate::Execution& execution) {
@@ -89,11 +90,10 @@ Outcome Execute(const ExecuteOptions& options) {
     const auto processes = report::MeasuredProcesses(execution);
     if (auto failed = trace.Write(processes, subject)) return *failed;
     if (auto failed = traces.Write(processes, scenario.name, subject.ranks)) return *failed;
-    Outcome outcome;
-    outcome.output = options.json ? report::ExecutionJson(scenario, execution, stopwatch.Seconds())
-                                  : report::Wrapped(report::ExecutionText(scenario, execution));
-    outcome.messages = Warnings(scenario);
-    return outcome;
+    return printer.Print(
+        {.text = [&] { return report::ExecutionText(scenario, execution); },
+         .json = [&] { return report::ExecutionJson(scenario, execution, printer.Seconds()); }},
+        Warnings(scenario));
   };
   return RunOnHardware(options.hardware, report);
 }
@@ -136,17 +136,16 @@ std::optional<std::string> OtherDevice(const scenario::Scenario& scenario,
 }  // namespace
 
 Outcome Validate(const ValidateOptions& options) {
-  const Stopwatch stopwatch;
   HardwareOptions hardware = options.hardware;
   const Result<double> within = Share(options.within);
   if (!within) hardware.faults = within.error();
   std::optional<forecast::Run> forecast;
   HardwareReport report;
   TraceFile trace;
-  OptionalOutput page;
+  AnswerPrinter printer;
   report.prepare = [&](const scenario::Scenario& scenario) -> std::optional<Outcome> {
     if (auto failed = trace.Create(options.trace)) return failed;
-    if (auto failed = page.Create(options.report)) return failed;
+    if (auto failed = printer.Create(options.forms)) return failed;
     auto run = forecast::Simulate(scenario);
     if (!run) return WrongInput(run.error());
     forecast.emplace(std::move(*run));
@@ -163,18 +162,20 @@ Outcome Validate(const ValidateOptions& options) {
       return *failed;
     }
     const validate::Comparison comparison = validate::Compare(*forecast, execution);
-    if (auto failed = page.Write([&] {
-          return report::ValidationPage(scenario, *forecast, execution, comparison, *within);
-        })) {
-      return *failed;
-    }
-    Outcome outcome;
-    outcome.status = std::abs(comparison.step_error()) <= *within ? kDone : kAnswerIsNo;
-    outcome.output =
-        options.json
-            ? report::ValidationJson(scenario, execution, comparison, *within, stopwatch.Seconds())
-            : report::Wrapped(report::ValidationText(scenario, execution, comparison, *within));
-    outcome.messages = Warnings(scenario);
+    Outcome outcome = printer.Print(
+        {.text = [&] { return report::ValidationText(scenario, execution, comparison, *within); },
+         .json =
+             [&] {
+               return report::ValidationJson(scenario, execution, comparison, *within,
+                                             printer.Seconds());
+             },
+         .page =
+             [&] {
+               return report::ValidationPage(scenario, *forecast, execution, comparison, *within);
+             }},
+        Warnings(scenario));
+    const bool right = std::abs(comparison.step_error()) <= *within;
+    if (outcome.status == kDone && !right) outcome.status = kAnswerIsNo;
     return outcome;
   };
   return RunOnHardware(hardware, report);

@@ -6,6 +6,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/cli/outcome.h"
+#include "src/cli/outputs.h"
 
 namespace stepcast::cli {
 
@@ -29,15 +30,14 @@ struct HardwareOptions {
 
 struct ExecuteOptions {
   HardwareOptions hardware;
-  bool json = false;
+  AnswerForms forms;
   std::string trace;      // file name; empty: no trace
   std::string trace_dir;  // folder for one trace per rank; empty: none
 };
 
 struct ValidateOptions {
   HardwareOptions hardware;
-  bool json = false;
-  std::string report;          // name of the HTML page; empty: none
+  AnswerForms forms;
   std::string trace;           // file name; empty: no trace
   std::string within = "10%";  // fraction of the measured step time
 };

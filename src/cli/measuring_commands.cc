@@ -196,7 +196,7 @@ void DescribeCalibrateImport(Question& question, CalibrateImportOptions& options
 void DescribeExecute(Question& question, ExecuteOptions& options) {
   DescribeHardware(question, options.hardware);
   question.Flag("--check", &options.hardware.check);
-  question.Flag("--json", &options.json);
+  question.Flag("--json", &options.forms.json);
   AddColumns(question);
   question.Option("--trace", &options.trace, kFile);
   AddTraceFolder(question, options.trace_dir);
@@ -205,10 +205,10 @@ void DescribeExecute(Question& question, ExecuteOptions& options) {
 void DescribeValidate(Question& question, ValidateOptions& options) {
   DescribeHardware(question, options.hardware);
   question.Option("--within", &options.within, "PERCENT");
-  question.Flag("--json", &options.json);
+  question.Flag("--json", &options.forms.json);
   AddColumns(question);
   question.Option("--trace", &options.trace, kFile);
-  AddReport(question, options.report);
+  AddReport(question, options.forms.report);
 }
 
 void DescribeValidateCollectives(Question& question, ValidateCollectivesOptions& options) {

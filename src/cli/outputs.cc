@@ -15,7 +15,6 @@
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
 #include "src/study/output_paths.h"
-#include "src/study/plan_folder.h"
 
 namespace stepcast::cli {
 std::optional<Outcome> OptionalOutput::Create(const std::string& path) {
@@ -144,9 +143,10 @@ std::optional<Outcome> AnswerPrinter::Create(const AnswerForms& forms) {
 Outcome AnswerPrinter::Print(const PrintedAnswer& answer, std::string messages) {
   if (auto failed = page_.Write(answer.page)) return *std::move(failed);
   Outcome outcome{kDone, "", std::move(messages)};
-  outcome.output = forms_.json  ? answer.json()
-                   : forms_.csv ? answer.csv()
-                                : report::Wrapped(answer.text()) + answer.below;
+  outcome.output = forms_.json    ? answer.json()
+                   : forms_.csv   ? answer.csv()
+                   : forms_.jsonl ? answer.jsonl()
+                                  : report::Wrapped(answer.text()) + answer.below;
   if (answer.memory != nullptr) {
     AnswerFit(answer.memory->verdict(), answer.memory->fit_probability, forms_.fit_probability,
               outcome);

@@ -93,10 +93,12 @@ class TraceFolder {
   OutputFolder folder_;
 };
 
-// The values of --json, --csv, --report and --fit-probability. A command has some of these options.
+// The values of --json, --csv, --jsonl, --report and --fit-probability. A command has some of these
+// options.
 struct AnswerForms {
   bool json = false;
   bool csv = false;
+  bool jsonl = false;
   std::string report;                     // HTML page to write; empty: none
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
@@ -106,6 +108,7 @@ struct PrintedAnswer {
   std::function<std::string()> text;  // wrapped to the width of the terminal
   std::function<std::string()> json;
   std::function<std::string()> csv{};
+  std::function<std::string()> jsonl{};
   std::function<std::string()> page{};
   std::string below{};                               // follows the wrapped text
   const forecast::MemoryForecast* memory = nullptr;  // sets the status by AnswerFit; null: kDone

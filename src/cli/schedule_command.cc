@@ -40,8 +40,7 @@ struct ScheduleOptions {
   std::string csv;                    // actions that replace the settings above; empty: none
   int forward = 1, backward_input = 1, backward_weight = 1;  // durations of passes, in slots
   std::string print = "drawing";                             // or list, csv
-  bool json = false;
-  std::string report;  // HTML page to write; empty: none
+  AnswerForms forms;
 };
 
 Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
@@ -101,19 +100,12 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
 }
 
 Outcome DrawSchedule(const ScheduleOptions& options) {
-  OptionalOutput page;
-  if (auto failed = page.Create(options.report)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   auto schedule = options.csv.empty() ? Build(options) : Read(options.csv);
   if (!schedule) return WrongInput(schedule.error());
-  Outcome outcome;
-  if (options.print == "list") {
-    outcome.output = parallel::Print(*schedule);
-    return outcome;
-  }
-  if (options.print == "csv") {
-    outcome.output = formats::ScheduleCsv(*schedule);
-    return outcome;
-  }
+  if (options.print == "list") return {kDone, parallel::Print(*schedule), ""};
+  if (options.print == "csv") return {kDone, formats::ScheduleCsv(*schedule), ""};
   report::TimedSchedule timed{.name = options.csv.empty() ? options.schedule : options.csv,
                               .schedule = *std::move(schedule),
                               .durations = {.forward = options.forward,
@@ -123,10 +115,10 @@ Outcome DrawSchedule(const ScheduleOptions& options) {
                               .in_flight = {}};
   timed.timing = parallel::Time(timed.schedule, timed.durations);
   timed.in_flight = parallel::MostInFlight(timed.schedule);
-  if (auto failed = page.Write([&] { return report::SchedulePage(timed); })) return *failed;
-  outcome.output = options.json ? report::ScheduleJson(timed)
-                                : report::Wrapped(report::ScheduleText(timed, *StdoutStyle(true)));
-  return outcome;
+  return printer.Print({.text = [&] { return report::ScheduleText(timed, *StdoutStyle(true)); },
+                        .json = [&] { return report::ScheduleJson(timed); },
+                        .page = [&] { return report::SchedulePage(timed); }},
+                       "");
 }
 
 constexpr int kMostStages = 1024;
@@ -152,8 +144,8 @@ void DescribeSchedule(Question& question, ScheduleOptions& options) {
   question.Option("--forward", &options.forward, "SLOTS").Between(1, kMostSlots);
   question.Option("--backward-input", &options.backward_input, "SLOTS").Between(1, kMostSlots);
   question.Option("--backward-weight", &options.backward_weight, "SLOTS").Between(1, kMostSlots);
-  question.Flag("--json", &options.json);
-  AddReport(question, options.report);
+  question.Flag("--json", &options.forms.json);
+  AddReport(question, options.forms.report);
   question.Option("--print", &options.print, "FORM")
       .OneOf({"drawing", "list", "csv"})
       .Excludes({"--json", "--report"});

@@ -236,20 +236,8 @@ struct SweepOptions : study::SweepQuestion {
   ScenarioFiles files;
   std::string store;  // a file that keeps results; empty: none
   int threads = 0;    // per process; 0: one per usable core
-  bool json = false;
-  bool jsonl = false;
-  bool csv = false;
-  std::string report;  // HTML page to write; empty: none
+  AnswerForms forms;
 };
-
-std::string Text(const SweepOptions& options, const planner::SweepGrid& grid,
-                 const planner::SweepResult& result, const forecast::TrainingTarget& training,
-                 double seconds) {
-  if (options.json) return report::SweepJson(grid, result.rows, seconds, result.known, training);
-  if (options.jsonl) return report::SweepJsonLines(grid, result.rows, training);
-  if (options.csv) return report::SweepCsv(grid, result.rows, training);
-  return report::Wrapped(report::SweepText(grid, result.rows, training));
-}
 
 // The rows that the page draws by stage: those with a pipeline that fit, unless there are too many.
 Result<std::vector<report::StageRows>> RowsToDraw(const planner::SweepResult& result,
@@ -280,8 +268,8 @@ Result<std::vector<report::StageRows>> RowsToDraw(const planner::SweepResult& re
 Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch& stopwatch,
              planner::WorkerPool& pool) {
   const planner::SweepGrid& grid = run.grid();
-  OptionalOutput page;
-  if (auto failed = page.Create(options.report)) return *failed;
+  AnswerPrinter printer;
+  if (auto failed = printer.Create(options.forms)) return *failed;
   KeptResults kept;
   const std::string combinations =
       fmt::format("of {} combination{}", grid.rows(), grid.rows() == 1 ? "" : "s");
@@ -302,30 +290,37 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
   }
   const scenario::Scenario* first = run.first();
   std::vector<report::StageRows> stages;
-  if (!options.report.empty()) {
+  if (!options.forms.report.empty()) {
     auto drawn = RowsToDraw(*result, run);
     if (!drawn) return WrongInput(drawn.error());
     stages = *std::move(drawn);
   }
-  if (auto failed = page.Write([&] {
-        // The scenario of the first row, if it is legal, describes what is varied.
-        return report::SweepPage(first != nullptr ? first->name : TitleOf(options.scenario),
-                                 AskedOf(options.scenario, options.set), grid, result->rows, stages,
-                                 run.training());
-      })) {
-    failed->messages += kept.WhatWasKnown(result->known);
-    return *failed;
-  }
-  Outcome outcome;
-  outcome.output = Text(options, grid, *result, run.training(), stopwatch.Seconds());
-  if (first != nullptr) outcome.messages = Warnings(*first);
-  if (const auto best = report::Fastest(result->rows)) {
-    const planner::SweepRow& row = result->rows[static_cast<std::size_t>(*best)];
+  std::string messages = first == nullptr ? "" : Warnings(*first);
+  const std::vector<planner::SweepRow>& rows = result->rows;
+  if (const auto best = report::Fastest(rows)) {
+    const planner::SweepRow& row = rows[static_cast<std::size_t>(*best)];
     if (const auto unknown = run.UnknownHostOf(planner::SettingsOf(grid, *best, row))) {
-      outcome.messages += fmt::format("host times of the combination with the shortest step: {}\n",
-                                      forecast::Sentence(*unknown));
+      messages += fmt::format("host times of the combination with the shortest step: {}\n",
+                              forecast::Sentence(*unknown));
     }
   }
+  const forecast::TrainingTarget& training = run.training();
+  Outcome outcome = printer.Print(
+      {.text = [&] { return report::SweepText(grid, rows, training); },
+       .json =
+           [&] {
+             return report::SweepJson(grid, rows, stopwatch.Seconds(), result->known, training);
+           },
+       .csv = [&] { return report::SweepCsv(grid, rows, training); },
+       .jsonl = [&] { return report::SweepJsonLines(grid, rows, training); },
+       .page =
+           [&] {
+             // The scenario of the first row, if it is legal, describes what is varied.
+             return report::SweepPage(first != nullptr ? first->name : TitleOf(options.scenario),
+                                      AskedOf(options.scenario, options.set), grid, rows, stages,
+                                      training);
+           }},
+      std::move(messages));
   outcome.messages += kept.WhatWasKnown(result->known);
   return outcome;
 }
@@ -358,10 +353,10 @@ void DescribeSweep(Question& question, SweepOptions& options) {
   question.Option("--vary", &options.vary, "KEY=VALUES");
   question.Option("--store", &options.store, kFile);
   question.Option("--threads", &options.threads, "N").Between(1, kMostThreads);
-  AddJsonAndCsv(question, options.json, options.csv);
-  question.Flag("--jsonl", &options.jsonl).Excludes({"--json", "--csv"});
+  AddJsonAndCsv(question, options.forms.json, options.forms.csv);
+  question.Flag("--jsonl", &options.forms.jsonl).Excludes({"--json", "--csv"});
   options.training.Describe(question);
-  AddReport(question, options.report);
+  AddReport(question, options.forms.report);
 }
 
 void DescribePlan(Question& question, PlanOptions& options) {

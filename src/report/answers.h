@@ -14,14 +14,16 @@
 #include "src/calibration/calibration.h"
 #include "src/forecast/collective_forecast.h"
 #include "src/forecast/explanation.h"
+#include "src/forecast/forecast.h"
 #include "src/forecast/long_run.h"
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
 #include "src/forecast/what_if.h"
 #include "src/formats/measured_memory.h"
+#include "src/report/answer.h"
 #include "src/report/command_text.h"
-#include "src/report/json.h"
+#include "src/report/table.h"
 #include "src/scenario/scenario.h"
 #include "src/validate/step_causes.h"
 
@@ -278,5 +280,14 @@ std::string AnswerLine(std::string_view id, std::string_view document);
 std::string MistakesLine(std::string_view id, const Diagnostics& mistakes);
 // Returns the line with the reason why a valid question has no answer.
 std::string FailureLine(std::string_view id, const std::string& reason);
+
+// Draws the timeline of one step for a terminal. Streams are rows, and time is divided into
+// columns.
+
+// Returns a drawing of the forecast's step with a time scale and a legend of the letters. If the
+// style's width is at least 40 columns, no line is wider than this width. Each cell shows the kind
+// of operation that uses most of the cell's time. The letter is lowercase if the cell is busy for
+// less than half of its time. The text ends in a newline.
+std::string TimelineText(const forecast::Run& run, const TerminalStyle& style);
 
 }  // namespace stepcast::report

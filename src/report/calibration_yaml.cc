@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -179,18 +180,15 @@ void WriteGemm(const KernelCosts& kernels, int depth, Writer& writer) {
         tiles += fmt::format("{}[{}, {}, {}]", tiles.empty() ? "" : ", ", tile.m, tile.n,
                              tile.efficiency);
       }
-      const std::string add_fill =
-          tiling.add_fill > 0 ? fmt::format("add_fill: {}, ", tiling.add_fill) : "";
-      const std::string last_wave =
-          tiling.last_wave < 1 ? fmt::format("last_wave: {}, ", tiling.last_wave) : "";
-      const std::string grouped =
-          tiling.grouped < 1 ? fmt::format("grouped: {}, ", tiling.grouped) : "";
-      const std::string overlap =
-          tiling.overlap > 0 ? fmt::format("overlap: {}, ", tiling.overlap) : "";
-      const std::string split = tiling.split != 1 ? fmt::format("split: {}, ", tiling.split) : "";
-      writer.Entry(depth + 1, "{}: {{tiles: [{}], fill: {}, {}{}{}{}{}start: {}}}", Name(type),
-                   tiles, tiling.fill, add_fill, last_wave, grouped, overlap, split,
-                   ExactTime(tiling.start));
+      std::string others;
+      for (const auto& [key, value, none] :
+           {std::tuple("add_fill", tiling.add_fill, 0),
+            std::tuple("last_wave", tiling.last_wave, 1), std::tuple("grouped", tiling.grouped, 1),
+            std::tuple("overlap", tiling.overlap, 0), std::tuple("split", tiling.split, 1)}) {
+        if (value != none) others += fmt::format("{}: {}, ", key, value);
+      }
+      writer.Entry(depth + 1, "{}: {{tiles: [{}], fill: {}, {}start: {}}}", Name(type), tiles,
+                   tiling.fill, others, ExactTime(tiling.start));
     }
     const calibration::GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
     if (gemm.max_efficiency == 0) continue;

@@ -10,7 +10,6 @@
 #include "src/forecast/corrections.h"
 #include "src/forecast/training_run.h"
 #include "src/report/answers.h"
-#include "src/report/categories.h"
 #include "src/report/charts.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"

@@ -12,7 +12,7 @@
 #include "src/base/quantity.h"
 #include "src/base/text_lines.h"
 #include "src/base/transport.h"
-#include "src/report/json.h"
+#include "src/report/answer.h"
 #include "src/topology/graph.h"
 
 namespace stepcast::report {

@@ -1,5 +1,3 @@
-#include "src/report/gallery_page.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +5,7 @@
 #include "src/base/quantity.h"
 #include "src/forecast/training_run.h"
 #include "src/report/page.h"
+#include "src/report/pages.h"
 #include "src/report/step_figures.h"
 #include "src/report/table.h"
 

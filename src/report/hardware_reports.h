@@ -5,7 +5,6 @@
 
 #include "src/calibrate/calibrate.h"
 #include "src/forecast/forecast.h"
-#include "src/report/json.h"
 #include "src/report/trace.h"
 #include "src/scenario/scenario.h"
 #include "src/validate/comparison.h"
@@ -35,10 +34,6 @@ std::string ExecutionText(const scenario::Scenario& scenario, const validate::Ex
 std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                           double seconds);
 
-// Returns one line about the measurement, such as "run on host, 4 ranks on 2 hosts, 5 steps
-// measured". The line ends in a newline.
-std::string RunLine(const validate::Execution& execution);
-
 // Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock, since
 // the common start of the measurement.
 std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution);
@@ -64,11 +59,5 @@ std::string ValidationJson(const scenario::Scenario& scenario, const validate::E
 std::string ValidationPage(const scenario::Scenario& scenario, const forecast::Run& forecast,
                            const validate::Execution& execution,
                            const validate::Comparison& comparison, double within);
-
-// Returns the first keys of an execution's document: versions, backend and machine. Internal to
-// this package.
-Json ExecutedJson(const scenario::Scenario& scenario, const validate::Execution& execution);
-// Returns the times of the measured steps. Internal to this package.
-Json StepsJson(const validate::Execution& execution);
 
 }  // namespace stepcast::report

@@ -4,10 +4,10 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/quantity.h"
+#include "src/report/answer.h"
 #include "src/report/answers.h"
-#include "src/report/categories.h"
-#include "src/report/json.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
 #include "src/report/step_figures.h"
@@ -17,6 +17,11 @@ namespace stepcast::report {
 namespace {
 
 using enum Align;
+
+constexpr const char* kFormula =
+    "The formula includes the model's states and activations, but not the framework's buffers.";
+constexpr const char* kSimulated =
+    "The simulated categories show the memory in use at the simulated peak.";
 
 std::string NameOf(const StageMemory& stage, const MemoryReport& report) {
   return fmt::format("ZeRO stage {}{}", stage.stage,
@@ -60,30 +65,33 @@ bool HasLimits(const MemoryReport& report) {
                      [](const StageMemory& stage) { return stage.limit.has_value(); });
 }
 
-// The largest micro-batch of each stage.
-Table LimitTable(const MemoryReport& report) {
-  Table table({{"largest micro-batch that fits", kLeft},
-               {"sequences"},
-               {"left GiB"},
-               {"GiB missing for one more"}});
+// The largest micro-batch of each stage, the memory it leaves, and the memory that one more
+// sequence lacks.
+AnswerTable LimitTable(const MemoryReport& report) {
+  AnswerTable table{{{"largest micro-batch that fits", "", kLeft},
+                     {"sequences", "micro_batch_size"},
+                     {"", "limited_by"},
+                     {"", "reserved_bytes"},
+                     {"left GiB", "headroom_bytes"},
+                     {"GiB missing for one more", "one_more_lacks_bytes"}}};
   constexpr ByteUnit kUnit = {"GiB", std::int64_t{1} << 30};
+  const Cell none("-", Json());
   for (const StageMemory& stage : report.stages) {
-    std::string name = NameOf(stage, report);
     if (!stage.limit.has_value()) {
-      table.AddRow({std::move(name), "-", "-", "-"});
+      table.Add({NameOf(stage, report), none, none, none, none, none});
       continue;
     }
     const forecast::MicroBatchLimit& limit = *stage.limit;
+    const bool some = limit.largest > 0;
+    const forecast::MemoryForecast& more = some ? limit.beyond : limit.memory;
+    Cell lacks = Amount(kUnit, Bytes(-more.left().count()));
     // Offloaded states that do not fit on a node do not affect the device's memory.
-    const auto lacks = [&](const forecast::MemoryForecast& memory) -> std::string {
-      if (!memory.fits_host()) return "host memory";
-      return In(kUnit, Bytes(-memory.left().count()));
-    };
-    table.AddRow({std::move(name), limit.largest == 0 ? "none" : Grouped(limit.largest),
-                  limit.largest == 0 ? "-" : In(kUnit, limit.memory.left()),
-                  limit.of_the_plan    ? "limited by a rule, not by memory"
-                  : limit.largest == 0 ? lacks(limit.memory)
-                                       : lacks(limit.beyond)});
+    if (!more.fits_host()) lacks.text = "host memory";
+    if (limit.of_the_plan) lacks = Cell("limited by a rule, not by memory", Json());
+    table.Add({NameOf(stage, report), some ? Cell(limit.largest) : Cell("none", limit.largest),
+               limit.of_the_plan ? "plan" : "memory",
+               some ? Json(limit.memory.reserved.count()) : Json(),
+               some ? Amount(kUnit, limit.memory.left()) : none, std::move(lacks)});
   }
   return table;
 }
@@ -120,20 +128,6 @@ Json Simulated(const forecast::MemoryForecast& memory) {
   return object;
 }
 
-// The largest micro-batch, the memory it leaves, and the memory that one more sequence lacks.
-Json Limit(const forecast::MicroBatchLimit& limit) {
-  const bool some = limit.largest > 0;
-  return Json{
-      {"micro_batch_size", limit.largest},
-      {"limited_by", limit.of_the_plan ? "plan" : "memory"},
-      {"reserved_bytes", some ? Json(limit.memory.reserved.count()) : Json()},
-      {"headroom_bytes", some ? Json(limit.memory.left().count()) : Json()},
-      {"one_more_lacks_bytes", limit.of_the_plan ? Json()
-                               : some            ? Json(-limit.beyond.left().count())
-                                                 : Json(-limit.memory.left().count())},
-  };
-}
-
 // The least memory among the cluster's devices.
 Bytes LeastMemory(const scenario::Scenario& scenario) {
   Bytes least = scenario.cluster->device_memory();
@@ -164,21 +158,83 @@ std::array<Bytes, kMeasuredCategories> AsMeasured(const BytesByCategory& bytes) 
   return result;
 }
 
+using enum Align;
+
+// The command with further settings; empty if none is known.
+CommandWords With(const Fitting& fitting, const FittingSettings& one) {
+  CommandWords command = fitting.command;
+  if (!command.words.empty()) command.set.insert(command.set.end(), one.set.begin(), one.set.end());
+  return command;
+}
+
+std::string CommandOrNothing(const Fitting& fitting, const FittingSettings& one) {
+  const CommandWords command = With(fitting, one);
+  return command.words.empty() ? "" : CommandText(command);
+}
+
+// The changed settings. Keys that return to their defaults, and the batch, which stays, are only in
+// the command.
+std::string SettingsOf(const FittingSettings& one) {
+  std::vector<std::string> shown;
+  for (const std::string& setting : one.set) {
+    if (setting.ends_with("=null") || setting.starts_with("training.global_batch_size=")) continue;
+    shown.push_back(setting);
+  }
+  return fmt::format("{}", fmt::join(shown, ", "));
+}
+
+std::string NothingFits(const Fitting& fitting) {
+  std::string text = fmt::format(
+      "The step does not fit, even with one, two or three memory-saving settings together ({} "
+      "forecasts{}).\n",
+      fitting.forecasts, fitting.stopped ? "; the time limit was reached" : "");
+  if (fitting.nearest) {
+    const FittingSettings& nearest = *fitting.nearest;
+    text +=
+        nearest.left < Bytes()
+            ? fmt::format("With the closest settings, {}, the step still needs {} more memory.\n",
+                          SettingsOf(nearest), FormatBytes(Bytes(-nearest.left.count())))
+            : fmt::format(
+                  "With the closest settings, {}, the probability that the step fits is {} %.\n",
+                  SettingsOf(nearest), Decimal(kHundred * nearest.fit_probability, 0));
+    text += CommandOrNothing(fitting, nearest);
+  }
+  return Wrapped(text + "Use more GPUs, or GPUs with more memory.\n");
+}
+
+AnswerTable Settings(const Fitting& fitting) {
+  AnswerTable table{{{"", ""},
+                     {"settings that fit", "set", kLeft},
+                     {"step ms", "step_time_s"},
+                     {"longer by %", ""},
+                     {"left GiB", "free_bytes"},
+                     {"fits %", "fit_probability"},
+                     {"", "command"}}};
+  for (const FittingSettings& one : fitting.settings) {
+    const double change = fitting.step_time == Time() ? 0 : one.step_time / fitting.step_time - 1;
+    const double left = static_cast<double>(one.left.count()) / (1 << 30);
+    const CommandWords command = With(fitting, one);
+    table.Add({Plain(table.rows.size() + 1), Cell(SettingsOf(one), one.set), one.step_time,
+               Signed(kHundred * change, 1), Cell(Decimal(left, 2), one.left.count()),
+               InPerCent(one.fit_probability, 0),
+               command.words.empty() ? Json() : Json(CommandLine(command))});
+  }
+  return table;
+}
+
 }  // namespace
 
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report) {
   const model::Model& model = *scenario.model;
   std::string out = fmt::format(
-      "{}\n\nmodel      {}, {}\nframework  {}, {} data-parallel ranks\ncapacity   {}\n\nThe "
-      "formula includes the model's states and activations, but not the framework's buffers.\nThe "
-      "simulated categories show the memory in use at the simulated peak.\n",
+      "{}\n\nmodel      {}, {}\nframework  {}, {} data-parallel ranks\ncapacity   {}\n\n{}\n{}\n",
       scenario.name, model.name, ParametersText(model),
       plan::Name(scenario.plan.data_parallel.framework), Grouped(scenario.plan.parallelism.data),
-      Capacity(scenario));
+      Capacity(scenario), kFormula, kSimulated);
   for (const StageMemory& stage : report.stages) {
     out += "\n" + StageTable(stage, report, UnitOf(report)).ToString() + StageNotes(stage);
   }
-  return HasLimits(report) ? out + "\n" + LimitTable(report).ToString() : out;
+  return HasLimits(report) ? out + "\n" + LimitTable(report).Text() : out;
 }
 
 std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& report,
@@ -186,9 +242,7 @@ std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& r
   Page page = PageOf(scenario, "Memory of a device at each ZeRO stage");
   std::vector<MemoryBar> bars;
   PageSection section{.heading = "Memory by category"};
-  section.paragraphs = {
-      "The formula includes the model's states and activations, but not the framework's buffers. "
-      "The simulated categories show the memory in use at the simulated peak."};
+  section.paragraphs = {fmt::format("{} {}", kFormula, kSimulated)};
   for (const StageMemory& stage : report.stages) {
     bars.push_back({.name = fmt::format("stage {}, formula", stage.stage), .bytes = stage.formula});
     PageFigure figure{
@@ -215,7 +269,7 @@ std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& r
   if (HasLimits(report)) {
     page.sections.push_back({.heading = "The largest micro-batch that fits",
                              .tables = {{.caption = "The largest micro-batch that fits",
-                                         .table = LimitTable(report)}}});
+                                         .table = LimitTable(report).ToTable()}}});
   }
   if (fitting != nullptr && fitting->forecasts > 0) {
     page.appendices.insert(page.appendices.begin(),
@@ -227,6 +281,7 @@ std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& r
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
                        double seconds, const Fitting* fitting) {
   Json stages = Json::array();
+  const Json limits = LimitTable(report).ToJson();
   for (const StageMemory& stage : report.stages) {
     Json formula = Json::object();
     AddCategories(formula, stage.formula);
@@ -234,7 +289,7 @@ std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& r
     Json entry{{"stage", stage.stage}, {"formula", std::move(formula)}};
     entry["simulated"] = stage.simulated.has_value() ? Simulated(*stage.simulated) : Json();
     if (!stage.simulated.has_value()) entry["reason"] = stage.reason;
-    if (stage.limit.has_value()) entry["max_micro_batch"] = Limit(*stage.limit);
+    if (stage.limit.has_value()) entry["max_micro_batch"] = limits[stages.size()];
     stages.push_back(std::move(entry));
   }
   Json document{
@@ -306,5 +361,25 @@ std::string MeasuredMemoryJson(const MeasuredComparison& comparison, double seco
       {"run", Json{{"seconds", seconds}}},
   });
 }
+
+std::string FittingText(const Fitting& fitting) {
+  if (fitting.forecasts == 0) {
+    return fitting.stopped ? Wrapped(
+                                 "Memory-saving settings were not tried, because a forecast of the "
+                                 "step takes too long.\n")
+                           : "";
+  }
+  if (fitting.settings.empty()) return NothingFits(fitting);
+  std::string commands;
+  for (std::size_t i = 0; i < fitting.settings.size(); ++i) {
+    const std::string command = CommandOrNothing(fitting, fitting.settings[i]);
+    if (!command.empty()) commands += fmt::format("command {}\n{}", i + 1, command);
+  }
+  return Settings(fitting).Text() +
+         (fitting.stopped ? "the time limit was reached before all settings were tried\n" : "") +
+         (commands.empty() ? "" : "\n" + commands);
+}
+
+Json FittingJson(const Fitting& fitting) { return Settings(fitting).ToJson(); }
 
 }  // namespace stepcast::report

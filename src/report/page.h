@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/base/time.h"
-#include "src/report/json.h"
+#include "src/report/answer.h"
 #include "src/report/table.h"
 
 // A report as a self-contained HTML page: the question, the answer in large numbers, and sections

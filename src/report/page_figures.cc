@@ -11,7 +11,6 @@
 #include "src/base/quantity.h"
 #include "src/forecast/training_run.h"
 #include "src/report/answers.h"
-#include "src/report/categories.h"
 #include "src/report/step_figures.h"
 
 namespace stepcast::report {
@@ -33,7 +32,7 @@ constexpr std::pair<std::string_view, const char*> kPartColours[] = {
     {"learned", "--copy"},
 };
 
-const char* ColourOf(std::string_view key) {
+const char* ColourOfPart(std::string_view key) {
   for (const auto& [part, colour] : kPartColours) {
     if (part == key) return colour;
   }
@@ -50,7 +49,7 @@ Chart BreakdownChart(const std::string& label, const std::vector<StepBar>& bars)
     for (const forecast::TimePart& part : forecast::PartsOf(step->time)) {
       // Learned time may be negative, which a bar cannot show.
       if (!part.always && part.time <= Time()) continue;
-      const std::pair<std::string, std::string> coloured{part.name, ColourOf(part.key)};
+      const std::pair<std::string, std::string> coloured{part.name, ColourOfPart(part.key)};
       if (std::find(palette.begin(), palette.end(), coloured) == palette.end()) {
         palette.push_back(coloured);
       }

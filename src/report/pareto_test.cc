@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 #include "rapidcheck.h"
 #include "rapidcheck/gtest.h"
-#include "src/report/pareto_chart.h"
+#include "src/report/charts.h"
 
 namespace stepcast::report {
 namespace {

@@ -12,7 +12,6 @@
 #include "src/base/quantity.h"
 #include "src/report/answer.h"
 #include "src/report/charts.h"
-#include "src/report/json.h"
 #include "src/report/page.h"
 #include "src/report/plan_rows.h"
 #include "src/report/table.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/forecast/values.h"
-#include "src/report/json.h"
+#include "src/report/answer.h"
 #include "src/report/page.h"
 #include "src/report/plan_report.h"
 #include "src/scenario/resolved.h"

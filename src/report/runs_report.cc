@@ -8,7 +8,6 @@
 #include "fmt/ranges.h"
 #include "src/report/accuracy.h"
 #include "src/report/answer.h"
-#include "src/report/json.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

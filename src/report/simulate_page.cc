@@ -6,7 +6,6 @@
 #include "src/base/quantity.h"
 #include "src/memory/account.h"
 #include "src/report/answers.h"
-#include "src/report/categories.h"
 #include "src/report/charts.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"

@@ -11,7 +11,6 @@
 #include "src/model/stage.h"
 #include "src/plan/settings.h"
 #include "src/program/program.h"
-#include "src/report/categories.h"
 
 namespace stepcast::report {
 namespace {

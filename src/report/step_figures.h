@@ -1,13 +1,17 @@
 #pragma once
 
+#include <array>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "src/base/bytes.h"
 #include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
+#include "src/program/program.h"
 #include "src/report/answer.h"
 #include "src/scenario/scenario.h"
 
@@ -92,5 +96,14 @@ Json MemoryJson(const forecast::MemoryForecast& memory);     // "memory"
 // Adds the last keys of most documents: "resolved", "warnings" and "run". `seconds` is the
 // wall-clock time of the run.
 void Close(const scenario::Scenario& scenario, double seconds, Json& document);
+
+// The names of memory categories in tables. The keys of the JSON documents are these names followed
+// by "_bytes".
+inline constexpr std::array<std::string_view, program::kCategories> kCategoryNames = {
+    "parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
+
+inline Bytes Total(const forecast::BytesByCategory& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), Bytes());
+}
 
 }  // namespace stepcast::report

@@ -12,7 +12,6 @@
 #include "src/report/charts.h"
 #include "src/report/page.h"
 #include "src/report/pages.h"
-#include "src/report/pareto_chart.h"
 #include "src/report/sweep_report.h"
 #include "src/report/table.h"
 

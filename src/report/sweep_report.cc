@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
-#include "src/report/json.h"
+#include "src/report/answer.h"
 #include "src/report/table.h"
 #include "src/report/training_report.h"
 
@@ -88,8 +88,6 @@ bool LacksInItsNode(const SweepRow& row) {
   return row.status == RowStatus::kDoesNotFit && row.needed() <= row.capacity;
 }
 
-Bytes Free(const SweepRow& row) { return std::max(Bytes(0), row.capacity - row.needed()); }
-
 // A note that explains a row's figures.
 std::string NoteOf(const SweepRow& row) {
   return row.status == RowStatus::kIllegal || LacksInItsNode(row) ? Reason(row) : "";
@@ -131,50 +129,51 @@ std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   return table.Text();
 }
 
-// A figure of a row in JSON and CSV.
-struct RowFigure {
-  const char* key;
-  Json (*value)(const SweepRow& row);  // null: there is none
-  bool of_illegal = false;             // also present for illegal combinations
-};
-
-constexpr RowFigure kRowFigures[] = {
-    {"status", [](const SweepRow& row) { return Json(Name(row.status)); }, true},
-    {"reason", [](const SweepRow& row) { return Json(Reason(row)); }, true},
-    {"step_time_s", [](const SweepRow& row) { return Json(JsonSeconds(row.step_time)); }},
-    {"tokens_per_s_per_gpu",
-     [](const SweepRow& row) { return Json(row.tokens_per_second_per_gpu); }},
-    {"peak_bytes", [](const SweepRow& row) { return Json(row.peak.count()); }},
-    {"fits", [](const SweepRow& row) { return Json(row.status == RowStatus::kOk); }},
-    {"reserved_bytes", [](const SweepRow& row) { return Json(row.reserved.count()); }},
-    {"outside_bytes", [](const SweepRow& row) { return Json(row.outside.count()); }},
-    {"capacity_bytes", [](const SweepRow& row) { return Json(row.capacity.count()); }},
-    {"free_bytes", [](const SweepRow& row) { return Json(Free(row).count()); }},
-    {"tokens", [](const SweepRow& row) { return Json(row.tokens); }},
-    {"verdict", [](const SweepRow& row) { return Json(Name(row.verdict)); }},
-    {"fit_probability", [](const SweepRow& row) { return Json(row.fit_probability); }},
-    {"gpus", [](const SweepRow& row) { return Json(row.gpus); }},
-    {"global_batch_size", [](const SweepRow& row) { return Json(row.global_batch_size); }},
-    {"gradient_accumulation", [](const SweepRow& row) { return Json(row.gradient_accumulation); }},
-    {"mfu", [](const SweepRow& row) { return Cell(row.mfu).value; }},
-    {"wire_bytes_per_rank", [](const SweepRow& row) { return Json(row.wire_bytes_per_rank); }},
-    {"exposed_communication_s",
-     [](const SweepRow& row) { return Cell(row.exposed_communication).value; }},
-};
-
-Json ValueOf(const RowFigure& figure, const SweepRow& row) {
-  const bool there = figure.of_illegal || row.status != RowStatus::kIllegal;
-  return there ? figure.value(row) : Json();
-}
-
-Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row,
-            const TrainingTarget& target) {
-  Json json{{"set", SetJson(planner::SettingsOf(grid, index, row))}};
-  for (const RowFigure& figure : kRowFigures) json[figure.key] = ValueOf(figure, row);
-  for (const Figure& figure : TrainingFigures(target, StepOf(row))) {
-    json[figure.column.key] = row.status == RowStatus::kIllegal ? Json() : figure.cell.value;
+// The rows for programs. In JSON, `set` has all settings of a row; in CSV, each setting is a field.
+AnswerTable ForPrograms(const SweepGrid& grid, const std::vector<SweepRow>& rows,
+                        const TrainingTarget& target, bool csv) {
+  STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
+  const bool partly =
+      std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.added.empty(); });
+  AnswerTable table;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SweepRow& row = rows[i];
+    const auto index = static_cast<std::int64_t>(i);
+    std::vector<Figure> figures;
+    const auto add = [&](std::string key, Cell cell, bool of_illegal = false) {
+      const bool there = of_illegal || row.status != RowStatus::kIllegal;
+      figures.push_back({{"", std::move(key)}, there ? std::move(cell) : Cell(Json())});
+    };
+    if (!csv) add("set", SetJson(planner::SettingsOf(grid, index, row)), true);
+    if (csv) {
+      for (auto& [key, value] : grid.Row(index)) add(key, value, true);
+      if (partly) add(kDevices, row.added.empty() ? "" : row.added.front().second, true);
+    }
+    add("status", Name(row.status), true);
+    add("reason", Reason(row), true);
+    add("step_time_s", row.step_time);
+    add("tokens_per_s_per_gpu", row.tokens_per_second_per_gpu);
+    add("peak_bytes", row.peak.count());
+    add("fits", row.status == RowStatus::kOk);
+    add("reserved_bytes", row.reserved.count());
+    add("outside_bytes", row.outside.count());
+    add("capacity_bytes", row.capacity.count());
+    add("free_bytes", std::max(Bytes(0), row.capacity - row.needed()).count());
+    add("tokens", row.tokens);
+    add("verdict", Name(row.verdict));
+    add("fit_probability", row.fit_probability);
+    add("gpus", row.gpus);
+    add("global_batch_size", row.global_batch_size);
+    add("gradient_accumulation", row.gradient_accumulation);
+    add("mfu", row.mfu);
+    add("wire_bytes_per_rank", row.wire_bytes_per_rank);
+    add("exposed_communication_s", row.exposed_communication);
+    for (Figure& figure : TrainingFigures(target, StepOf(row))) {
+      add(std::move(figure.column.key), std::move(figure.cell));
+    }
+    table.AddFigures(std::move(figures));
   }
-  return json;
+  return table;
 }
 
 }  // namespace
@@ -343,58 +342,29 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
 
 std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                      const TrainingTarget& target) {
-  STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
-  std::vector<std::string> fields;
-  for (const planner::SweepAxis& axis : grid.axes()) fields.push_back(axis.key);
-  const bool partly =
-      std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.added.empty(); });
-  if (partly) fields.emplace_back(kDevices);
-  for (const RowFigure& figure : kRowFigures) fields.emplace_back(figure.key);
-  for (const Figure& figure : TrainingFigures(target, {})) fields.push_back(figure.column.key);
-  std::string out = CsvRecord(fields);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const SweepRow& row = rows[i];
-    const bool illegal = row.status == RowStatus::kIllegal;
-    fields.clear();
-    for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
-      fields.push_back(std::move(value));
-    }
-    if (partly) fields.push_back(row.added.empty() ? "" : row.added.front().second);
-    for (const RowFigure& figure : kRowFigures) fields.push_back(Field(ValueOf(figure, row)));
-    for (const Figure& figure : TrainingFigures(target, StepOf(row))) {
-      fields.push_back(illegal ? "" : OneLine(figure.cell.value));
-    }
-    out += CsvRecord(fields);
-  }
-  return out;
+  return ForPrograms(grid, rows, target, true).Csv();
 }
 
 std::string SweepJson(const SweepGrid& grid, const std::vector<SweepRow>& rows, double seconds,
                       std::int64_t known, const TrainingTarget& target) {
-  STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
-  Json array = Json::array();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    array.push_back(ToJson(grid, static_cast<std::int64_t>(i), rows[i], target));
-  }
-  Json by_gpus = Json::array();
+  AnswerTable by_gpus{Keys("gpus row")};
   for (const std::int64_t index : FastestByGpus(rows)) {
-    by_gpus.push_back({{"gpus", rows[static_cast<std::size_t>(index)].gpus}, {"row", index}});
+    by_gpus.Add({rows[static_cast<std::size_t>(index)].gpus, index});
   }
   const std::int64_t simulated = grid.rows() - Count(rows, RowStatus::kIllegal);
   return Text(
       Json{{"stepcast", 1},
-           {"rows", std::move(array)},
+           {"rows", ForPrograms(grid, rows, target, false).ToJson()},
            {"training", TargetJson(target)},
-           {"by_gpus", std::move(by_gpus)},
+           {"by_gpus", by_gpus.ToJson()},
            {"run", {{"simulated", simulated}, {"from_store", known}, {"seconds", seconds}}}});
 }
 
 std::string SweepJsonLines(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                            const TrainingTarget& target) {
-  STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   std::string out;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    out += OneLine(ToJson(grid, static_cast<std::int64_t>(i), rows[i], target)) + "\n";
+  for (const Json& row : ForPrograms(grid, rows, target, false).ToJson()) {
+    out += OneLine(row) + "\n";
   }
   return out;
 }

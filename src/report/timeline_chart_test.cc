@@ -8,8 +8,8 @@
 #include "src/base/bytes.h"
 #include "src/memory/account.h"
 #include "src/memory/replay.h"
+#include "src/report/answers.h"
 #include "src/report/pages.h"
-#include "src/report/timeline_text.h"
 
 namespace stepcast::report {
 namespace {

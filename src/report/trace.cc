@@ -11,9 +11,9 @@
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
 #include "src/program/description.h"
-#include "src/report/categories.h"
-#include "src/report/json.h"
+#include "src/report/answer.h"
 #include "src/report/message_arrows.h"
+#include "src/report/step_figures.h"
 
 namespace stepcast::report {
 namespace {

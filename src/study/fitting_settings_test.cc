@@ -1,5 +1,3 @@
-#include "src/study/fitting_settings.h"
-
 #include <chrono>
 #include <string>
 #include <vector>
@@ -8,6 +6,7 @@
 #include "src/forecast/forecast.h"
 #include "src/scenario/load.h"
 #include "src/scenario/memory_document.h"
+#include "src/study/stage_memory.h"
 
 namespace stepcast::study {
 namespace {

@@ -61,11 +61,14 @@ Result<std::vector<GalleryEntry>> GalleryEntries() {
     STEPCAST_CHECK(chosen != nullptr,
                    "each model of the gallery must have at least one published step");
     const scenario::PublishedSource& source = accuracy->sources[chosen->source];
+    const scenario::PublishedCase& row = accuracy->CaseOf(*chosen);
     entries.push_back({.name = model.name,
-                       .title = model.title,
-                       .source = model.source != nullptr ? model.source : source.source,
-                       .row = fmt::format("{} {}", source.name, accuracy->CaseOf(*chosen).name),
-                       .published = accuracy->CaseOf(*chosen),
+                       .step = {.title = model.title,
+                                .source = model.source != nullptr ? model.source : source.source,
+                                .row = fmt::format("{} {}", source.name, row.name),
+                                .stand_ins = row.stand_ins,
+                                .published = *row.step_time},
+                       .published = row,
                        .file = fmt::format("{}/calibration/published/{}.yaml", scenario::DataRoot(),
                                            source.name)});
   }
@@ -76,7 +79,7 @@ Result<GalleryRun> SimulateEntry(const GalleryEntry& entry) {
   scenario::InputCache cache;
   auto scenario = scenario::LoadTree(entry.published.scenario, entry.file, cache);
   if (!scenario) return tl::unexpected(std::move(scenario.error()));
-  scenario->name = entry.title;
+  scenario->name = entry.step.title;
   auto run = forecast::Simulate(*scenario);
   if (!run) return tl::unexpected(std::move(run.error()));
   return GalleryRun{*std::move(scenario), *std::move(run)};

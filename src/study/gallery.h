@@ -5,6 +5,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/forecast/forecast.h"
+#include "src/report/pages.h"
 #include "src/scenario/published_file.h"
 #include "src/scenario/scenario.h"
 
@@ -13,12 +14,10 @@
 namespace stepcast::study {
 
 struct GalleryEntry {
-  std::string name;    // name of the entry's page: "llama-3-405b"
-  std::string title;   // "Llama 3 405B"
-  std::string source;  // source of the published step, such as a paper
-  std::string row;     // "megatron-sc21 sc21_t1_530B": file and case in calibration/published
+  std::string name;          // name of the entry's page: "llama-3-405b"
+  report::GalleryStep step;  // without the forecast
   scenario::PublishedCase published;
-  std::string file;  // the path of the file
+  std::string file;  // the path of the file in calibration/published
 };
 
 // Returns an entry for each model of the gallery. The entry has a published step of the model that

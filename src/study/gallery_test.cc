@@ -13,9 +13,9 @@ TEST(GalleryTest, RowsWereNeverFittedAndAreTheLargestOfTheirModels) {
   ASSERT_TRUE(entries.has_value());
   EXPECT_EQ(entries->size(), 7U);
   for (const GalleryEntry& entry : *entries) {
-    EXPECT_EQ(entry.published.split, scenario::Split::kCheck) << entry.title;
-    EXPECT_TRUE(entry.published.step_time.has_value()) << entry.title;
-    EXPECT_FALSE(entry.source.empty()) << entry.title;
+    EXPECT_EQ(entry.published.split, scenario::Split::kCheck) << entry.step.title;
+    EXPECT_TRUE(entry.published.step_time.has_value()) << entry.step.title;
+    EXPECT_FALSE(entry.step.source.empty()) << entry.step.title;
   }
   const auto row_of = [&](const char* name) {
     return std::find_if(entries->begin(), entries->end(),

@@ -1,9 +1,8 @@
-#include "src/study/guard.h"
-
 #include <string>
 
 #include "gtest/gtest.h"
 #include "src/base/time.h"
+#include "src/study/comparison.h"
 
 namespace stepcast::study {
 namespace {

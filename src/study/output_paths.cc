@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/base/files.h"
+#include "src/emit/folder.h"
 
 namespace stepcast::study {
 namespace {
@@ -48,6 +50,10 @@ Diagnostic Replaces(const std::string& output, const std::string& input) {
           "write another path for the output"};
 }
 
+tl::unexpected<Failure> FailureOf(emit::FolderFailure failure) {
+  return tl::unexpected(Failure{std::move(failure.diagnostics), std::move(failure.reason)});
+}
+
 }  // namespace
 
 Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
@@ -85,6 +91,24 @@ std::optional<Diagnostic> ReplacesInputIn(const std::string& folder) {
     if (LiesIn(input, folder)) return Replaces(folder, input);
   }
   return std::nullopt;
+}
+
+Answer<void> CheckPlanFolder(const scenario::Scenario& scenario, const std::string& source,
+                             const std::string& folder, bool force) {
+  auto good = emit::CheckFolder(folder, force);
+  if (good) good = emit::CheckInputs(scenario, source);
+  if (!good) return FailureOf(good.error());
+  if (auto wrong = ReplacesInputIn(folder)) return WrongInput({*std::move(wrong)});
+  return {};
+}
+
+Answer<emit::Emission> WritePlanFolder(const scenario::Scenario& scenario,
+                                       const std::string& source, const std::string& folder,
+                                       bool force) {
+  if (auto wrong = ReplacesInputIn(folder)) return WrongInput({*std::move(wrong)});
+  auto emission = emit::Emit(scenario, source, folder, force);
+  if (!emission) return FailureOf(std::move(emission.error()));
+  return *std::move(emission);
 }
 
 }  // namespace stepcast::study

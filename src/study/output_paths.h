@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/emit/emit.h"
+#include "src/scenario/scenario.h"
+#include "src/study/failure.h"
 
 // Checks that a command's output files do not replace its inputs.
 namespace stepcast::study {
@@ -22,5 +25,17 @@ Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
 // since its FilesRead (base/files.h) was created. Call after the scenario is loaded.
 std::optional<Diagnostic> ReplacesInput(const std::string& path);
 std::optional<Diagnostic> ReplacesInputIn(const std::string& folder);
+
+// Writes a plan to a folder (emit/emit.h). Never replaces an input.
+
+// Checks whether the plan can be written. Call this function before a long computation. The
+// function finds most obstacles, but not all. `source` is the file from which the scenario was
+// loaded.
+Answer<void> CheckPlanFolder(const scenario::Scenario& scenario, const std::string& source,
+                             const std::string& folder, bool force);
+
+Answer<emit::Emission> WritePlanFolder(const scenario::Scenario& scenario,
+                                       const std::string& source, const std::string& folder,
+                                       bool force);
 
 }  // namespace stepcast::study

@@ -25,14 +25,15 @@
 #include "src/planner/search_table.h"
 #include "src/planner/sensitivity.h"
 #include "src/planner/sweep_grid.h"
+#include "src/scenario/load.h"
 #include "src/scenario/memory_document.h"
 #include "src/scenario/resolved_scenario.h"
 #include "src/scenario/scenario_checks.h"
-#include "src/study/effective_training.h"
-#include "src/study/fitting_settings.h"
 #include "src/study/plan_base.h"
 #include "src/study/plan_goal.h"
 #include "src/study/run_facts.h"
+#include "src/study/run_time_study.h"
+#include "src/study/stage_memory.h"
 #include "src/study/varied.h"
 
 namespace stepcast::study {

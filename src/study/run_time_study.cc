@@ -1,11 +1,16 @@
 #include "src/study/run_time_study.h"
 
+#include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/long_run.h"
 #include "src/forecast/warnings.h"
 #include "src/scenario/load.h"
 #include "src/study/training_question.h"
@@ -92,6 +97,13 @@ void ReadSaving(const std::optional<plan::CheckpointSaving>& saving, std::int64_
                                static_cast<double>(saving_nodes));
 }
 
+constexpr double kLongRun = 100 * forecast::kDay;
+
+struct Known {
+  std::mutex mutex;
+  std::map<std::int64_t, forecast::UsedTime> by_gpus;
+};
+
 }  // namespace
 
 Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question) {
@@ -169,6 +181,29 @@ Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question) {
   whole.pue = question.pue.value_or(forecast::kPue);
   whole.pue_assumed = !question.pue;
   return answer;
+}
+
+std::function<forecast::UsedTime(std::int64_t gpus)> EffectiveTraining(
+    const scenario::Scenario& scenario) {
+  const forecast::SavedState state = forecast::SavedStateOf(scenario);
+  const std::int64_t gpus_per_node = scenario.cluster->gpus_per_node();
+  return [state, gpus_per_node, known = std::make_shared<Known>()](std::int64_t gpus) {
+    const std::lock_guard lock(known->mutex);
+    const auto [found, added] = known->by_gpus.try_emplace(gpus);
+    if (!added) return found->second;
+    const auto nodes_of = [gpus_per_node](std::int64_t count) {
+      return (count + gpus_per_node - 1) / gpus_per_node;
+    };
+    forecast::LongRun run;
+    run.work = kLongRun;
+    run.state = state.bytes;
+    run.saving_gpus = std::min(state.gpus, gpus);
+    run.pool.nodes = nodes_of(gpus);
+    const forecast::RunInputs inputs =
+        forecast::PublishedInputs(gpus_per_node, nodes_of(run.saving_gpus), false);
+    const forecast::TimeShares shares = RunTimeOf(run, inputs).shares;
+    return found->second = {.work = shares.work, .busy = shares.busy()};
+  };
 }
 
 }  // namespace stepcast::study

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/question.h"
 #include "src/forecast/long_run.h"
+#include "src/forecast/training_run.h"
 #include "src/scenario/scenario.h"
 
 // Answers `run-time`: the duration of a complete run, including failures.
@@ -94,5 +96,11 @@ struct RunTimeAnswer {
 };
 
 Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question);
+
+// Returns a function that computes how a long run on `gpus` GPUs uses its time, with the default
+// failures and checkpoints of `run-time` (forecast/long_run.h). Checkpoints have the state of the
+// scenario's model and plan. The function is thread-safe.
+std::function<forecast::UsedTime(std::int64_t gpus)> EffectiveTraining(
+    const scenario::Scenario& scenario);
 
 }  // namespace stepcast::study

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "src/base/diagnostic.h"
 #include "src/forecast/values.h"
 #include "src/report/answers.h"
+#include "src/scenario/input_contents.h"
 #include "src/scenario/scenario.h"
 
 // The memory that a scenario needs at each ZeRO stage.
@@ -31,5 +33,18 @@ struct StagesMemory {
 // Forecasts the memory at each stage. Errors: the errors of forecasts, and command.no-micro-batch
 // for layer lists with `max_micro_batch`.
 Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question);
+
+// Finds settings that make a step fit in memory.
+
+// The time limit of the search.
+inline constexpr std::chrono::seconds kFittingTime{10};
+
+// Tries settings that save memory: first single settings, then combinations of two and of three
+// settings, starting with the cheapest combinations that probably fit. Returns at most five
+// settings or combinations with which the scenario fits, fastest first. The global batch does not
+// change. `scenario` and `set` are the arguments of scenario::Load.
+report::Fitting SettingsThatFit(const std::string& scenario, const std::vector<std::string>& set,
+                                scenario::InputCache& cache,
+                                std::chrono::milliseconds time = kFittingTime);
 
 }  // namespace stepcast::study

@@ -1,14 +1,18 @@
+#include "src/report/hardware_reports.h"
+
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/memory/replay.h"
 #include "src/program/description.h"
 #include "src/report/answer.h"
 #include "src/report/charts.h"
-#include "src/report/hardware_reports.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
 #include "src/report/step_figures.h"
@@ -16,6 +20,121 @@
 
 namespace stepcast::report {
 namespace {
+
+using enum Align;
+
+Time AsTime(double seconds) {
+  constexpr double kPicosecondsPerSecond = 1e12;
+  return Picoseconds(std::llround(seconds * kPicosecondsPerSecond));
+}
+
+double BytesPerSecond(const calibrate::Fitted& fit) {
+  return fit.per_unit > 0 ? 1 / fit.per_unit : 0;
+}
+
+std::string Rate(const calibrate::Fitted& fit) {
+  if (fit.per_unit <= 0) return "-";
+  return FormatBandwidth(
+      Bandwidth::BytesPerSecond(static_cast<std::int64_t>(std::llround(BytesPerSecond(fit)))));
+}
+
+Cell Percentage(double part) { return {fmt::format("{:.1f} %", 100 * part), Json(part)}; }
+Cell Slowdown(double factor) { return {fmt::format("{:.2f} x", factor), Json(factor)}; }
+
+AnswerTable Fits(const calibrate::Outcome& measured) {
+  AnswerTable table{{{"time against bytes", "of", kLeft},
+                     {"points", "points"},
+                     {"start", "start_s"},
+                     {"rate", "bytes_per_s"},
+                     {"error of fit", "residual"}}};
+  for (const calibrate::Fitted& fit : measured.fits) {
+    table.Add({fit.what, Plain(fit.points), Cell(FormatTime(AsTime(fit.start)), fit.start),
+               Cell(Rate(fit), BytesPerSecond(fit)), Percentage(fit.residual)});
+  }
+  return table;
+}
+
+AnswerTable Residuals(const calibration::Calibration& profile) {
+  AnswerTable table{{{"precision of", "", kLeft},
+                     {"spread", "spread"},
+                     {"interpolation error", "interpolation"}}};
+  for (const calibration::Residual& residual : profile.residuals) {
+    table.Add({residual.of, Percentage(residual.spread), Percentage(residual.interpolation)});
+  }
+  return table;
+}
+
+AnswerTable Interference(const calibration::Calibration& profile) {
+  AnswerTable table{{{"running together", "", kLeft},
+                     {"", "kernel"},
+                     {"", "collective"},
+                     {"kernel slowdown", "kernel_slowdown"},
+                     {"collective slowdown", "collective_slowdown"}}};
+  for (const calibration::Interference& entry : profile.interference) {
+    table.Add({fmt::format("{} and {}", Name(entry.kernel), Name(entry.collective)),
+               Name(entry.kernel), Name(entry.collective), Slowdown(entry.kernel_slowdown),
+               Slowdown(entry.collective_slowdown)});
+  }
+  return table;
+}
+
+AnswerTable Collectives(const calibration::Calibration& profile) {
+  AnswerTable table{Keys("collective ranks nodes points largest_bytes")};
+  for (const calibration::CollectiveTable& one : profile.collectives) {
+    table.Add({Name(one.collective), one.ranks, one.nodes, one.points.size(),
+               one.points.back().first.count()});
+  }
+  return table;
+}
+
+std::string Machine(const validate::Execution& execution) {
+  std::string out;
+  for (const auto& [what, value] : execution.machine)
+    out += fmt::format("{:<10} {}\n", what, value);
+  return out;
+}
+
+std::string StepTimes(const validate::Execution& execution) {
+  const forecast::Forecast& figures = execution.figures;
+  std::string out = fmt::format("step time  {}", FormatTime(figures.step_time));
+  if (execution.steps.size() > 1) {
+    out += fmt::format(", the median of {}: {} to {}", execution.steps.size(),
+                       FormatTime(execution.shortest), FormatTime(execution.longest));
+  }
+  return out + "\n" + ThroughputLine(figures) + UtilizationLines(figures);
+}
+
+std::string MemoryOfRanks(const validate::Execution& execution) {
+  const forecast::MemoryForecast& memory = execution.figures.memory;
+  const ByteUnit unit = UnitFor(memory.peak);
+  Table table({{fmt::format("memory of rank {}", memory.rank), Align::kLeft}, {unit.name}});
+  table.AddRow({"peak memory of the plan's buffers", In(unit, memory.peak)});
+  table.AddRow({"reserved for the buffers", In(unit, memory.reserved)});
+  if (memory.outside > Bytes(0)) table.AddRow({"outside the pool", In(unit, memory.outside)});
+  table.AddRow({"capacity", In(unit, memory.capacity)});
+  return table.ToString();
+}
+
+Json Ranks(const validate::Execution& execution) {
+  AnswerTable ranks{Keys("rank host local_rank peak_bytes reserved_bytes outside_bytes")};
+  for (const validate::RankRun& run : execution.ranks) {
+    const auto& memory = run.measurement.memory;
+    ranks.Add({run.place.rank, run.place.host, run.place.local_rank, memory.peak.count(),
+               memory.reserved.count(), memory.outside.count()});
+  }
+  return ranks.ToJson();
+}
+
+Json Memory(const forecast::MemoryForecast& memory) {
+  Json object = MemoryJson(memory);
+  Bytes known;
+  for (const Bytes bytes : memory.at_peak) known += bytes;
+  if (known == memory.peak) return object;
+  // The device counts memory differently from the program, so categories would not add up.
+  for (const std::string_view name : kCategoryNames) object[std::string(name) + "_bytes"] = Json();
+  object["padding_bytes"] = Json();
+  return object;
+}
 
 using enum Align;
 
@@ -212,7 +331,130 @@ PageSection TimelineSection(const forecast::Run& forecast, const validate::Execu
   return section;
 }
 
+Json ExecutedJson(const scenario::Scenario& scenario, const validate::Execution& execution) {
+  Json machine = Json::object();
+  for (const auto& [what, value] : execution.machine) machine[what] = value;
+  return Json{{"stepcast", 1},
+              {"scenario", scenario.name},
+              {"backend", execution.backend},
+              {"machine", std::move(machine)}};
+}
+
+Json StepsJson(const validate::Execution& execution) {
+  Json steps = Json::array();
+  for (const validate::MeasuredStep& step : execution.steps) {
+    steps.push_back(JsonSeconds(step.end - step.start));
+  }
+  return steps;
+}
+
+std::string RunLine(const validate::Execution& execution) {
+  const std::size_t ranks = execution.ranks.size();
+  const int hosts = execution.ranks.front().place.nodes;
+  return fmt::format("{:<10} {}, {} {} on {} {}, {} {} measured{}\n", "run on", execution.backend,
+                     Grouped(static_cast<std::int64_t>(ranks)), ranks == 1 ? "rank" : "ranks",
+                     Grouped(hosts), hosts == 1 ? "host" : "hosts", execution.steps.size(),
+                     execution.steps.size() == 1 ? "step" : "steps",
+                     execution.barrier ? " between barriers" : "");
+}
+
 }  // namespace
+
+std::string CalibrationText(const std::string& path, const calibrate::Outcome& measured) {
+  const calibration::Calibration& profile = measured.profile;
+  std::string text = fmt::format("profile '{}' written to {}\n", profile.name, path);
+  if (profile.kernels) {
+    text +=
+        fmt::format("kernels: start {}, issue {}; collectives: issue {}\n",
+                    FormatTime(profile.kernels->start_latency), FormatTime(profile.kernels->launch),
+                    FormatTime(profile.kernels->collective_launch));
+  }
+  for (const AnswerTable& table : {Fits(measured), Interference(profile), Residuals(profile)}) {
+    if (!table.rows.empty()) text += "\n" + table.Text();
+  }
+  return text;
+}
+
+std::string CalibrationJson(const std::string& path, const calibrate::Outcome& measured,
+                            double seconds) {
+  const calibration::Calibration& profile = measured.profile;
+  Json provenance = Json::object();
+  for (const auto& [key, value] : profile.provenance) provenance[key] = value;
+  Json residuals = Json::object(), rows = Residuals(profile).ToJson();
+  for (std::size_t i = 0; i < profile.residuals.size(); ++i) {
+    residuals[profile.residuals[i].of] = rows[i];
+  }
+  return Text(Json{
+      {"stepcast", 1},
+      {"profile", path},
+      {"name", profile.name},
+      {"provenance", std::move(provenance)},
+      {"fits", Fits(measured).ToJson()},
+      {"collectives", Collectives(profile).ToJson()},
+      {"interference", Interference(profile).ToJson()},
+      {"residuals", std::move(residuals)},
+      {"warnings", measured.warnings},
+      {"run", {{"seconds", seconds}}},
+  });
+}
+
+std::string ExecutionText(const scenario::Scenario& scenario,
+                          const validate::Execution& execution) {
+  return fmt::format("{}{}{}\n{}\n{}\n{}\n{}", Header(scenario, Facts(scenario)),
+                     RunLine(execution), Machine(execution), StepTimes(execution),
+                     TimeTable(execution.figures), CollectiveTable(execution.figures),
+                     MemoryOfRanks(execution));
+}
+
+std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Execution& execution,
+                          double seconds) {
+  const forecast::Forecast& figures = execution.figures;
+  Json document = ExecutedJson(scenario, execution);
+  document["step_time_s"] = JsonSeconds(figures.step_time);
+  document["steps_s"] = StepsJson(execution);
+  document["critical_rank"] = execution.critical_rank;
+  AddStep(figures, document);
+  document["parameters"] = scenario.model->all_parameter_count();
+  document["time_s"] = TimeJson(figures.time);
+  document["communication"] = CommunicationJson(figures);
+  document["memory"] = Memory(figures.memory);
+  document["ranks"] = Ranks(execution);
+  Close(scenario, seconds, document);
+  return Text(document);
+}
+
+std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution) {
+  std::vector<TraceProcess> processes;
+  for (const validate::RankRun& run : execution.ranks) {
+    processes.push_back({.id = run.place.rank,
+                         .name = fmt::format("rank {} on {}", run.place.rank, run.place.host),
+                         .program = &execution.program_of(run),
+                         .timeline = &run.measurement.timeline,
+                         .memory = memory::Record(execution.program_of(run),
+                                                  run.measurement.timeline, memory::kUnlimited),
+                         .marked_step = execution.steps[execution.typical].step});
+  }
+  return processes;
+}
+
+std::vector<TraceProcess> BothProcesses(const forecast::Run& forecast,
+                                        const validate::Execution& execution) {
+  std::vector<TraceProcess> processes;
+  for (const forecast::ClassRun& own : forecast.classes) {
+    processes.push_back(ForecastProcess(forecast, own, static_cast<int>(processes.size()),
+                                        fmt::format("forecast: rank {}", own.first_rank)));
+  }
+  const std::vector<Time>& ends = forecast.classes.front().timeline.step_ends;
+  const Time start = forecast.first_step == 0 ? Time() : ends[forecast.first_step - 1];
+  const auto forecasts = static_cast<int>(processes.size());
+  for (TraceProcess& process : MeasuredProcesses(execution)) {
+    process.id += forecasts;
+    process.name = "measured: " + process.name;
+    process.shift = start - execution.steps[execution.typical].start;
+    processes.push_back(std::move(process));
+  }
+  return processes;
+}
 
 std::string ValidationText(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within) {
