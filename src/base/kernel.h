@@ -27,7 +27,8 @@ enum class KernelKind : std::uint8_t {
 enum class ScanKind : std::uint8_t {
   kDelta,           // the gated delta rule
   kDeltaByChannel,  // Kimi delta attention: one decay per channel
-  kStateSpace,      // Mamba-2
+  kStateSpace,      // Mamba-2 and lightning attention
+  kSelective,       // Mamba-1
 };
 
 // How the operands of a matrix multiplication are stored. All operands are row-major: [a, b] has a

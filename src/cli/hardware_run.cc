@@ -93,8 +93,7 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
     if (architecture != nullptr &&
         std::any_of(architecture->kinds.begin(), architecture->kinds.end(),
                     [](const model::Architecture& kind) {
-                      return kind.mixer == model::Mixer::kDelta ||
-                             kind.mixer == model::Mixer::kStateSpace;
+                      return model::IsRecurrent(kind.mixer) || model::IsRecurrent(kind.beside);
                     })) {
       refuse(kNotExecutable, *scenario,
              "stepcast can forecast recurrent layers but cannot execute them, because the backends "

@@ -202,7 +202,9 @@ struct ScanSpeed {
 // reaches 100 TFLOP/s forward and 86 backward, and no more on GB200; 8 heads of one sequence take
 // 1.8 us a chunk. By channel it reaches 52 on H200 and 70 on GB200, and backward takes 3.3 times as
 // long as forward. Assumed: the steps of backward, which passes over the chunks twice; and all of
-// Mamba-2, whose states pass on elementwise and of which no kernel was measured.
+// Mamba-2, whose states pass on elementwise and of which no kernel was measured. Assumed, too:
+// Mamba-1. Its kernel has one exponential for each 9 FLOPs, and the peak of FP32 is 16 times the
+// rate of exponentials, so that at most 0.56 of the peak can be reached.
 ScanSpeed SpeedOf(const Kernel& kernel) {
   const bool forward = kernel.kind == KernelKind::kScan;
   switch (kernel.scan) {
@@ -210,6 +212,8 @@ ScanSpeed SpeedOf(const Kernel& kernel) {
       return forward ? ScanSpeed{0.10, 100e12, 1.8e-6, 6} : ScanSpeed{0.087, 86e12, 4e-6, 10};
     case ScanKind::kDeltaByChannel:
       return forward ? ScanSpeed{0.053, 70e12, 1.8e-6, 8} : ScanSpeed{0.043, 57e12, 4e-6, 12};
+    case ScanKind::kSelective:
+      return forward ? ScanSpeed{0.25, 100e12, 10e-6, 1} : ScanSpeed{0.25, 100e12, 25e-6, 1};
     case ScanKind::kStateSpace:
       break;
   }

@@ -34,6 +34,13 @@ std::string OfMixer(const Architecture& kind) {
     return "Megatron-LM trains state-space layers with pretrain_hybrid.py, whose arguments "
            "stepcast does not write (state_space)";
   }
+  if (kind.mixer == model::Mixer::kShortConv || kind.mixer == model::Mixer::kSelectiveScan ||
+      kind.mixer == model::Mixer::kDecay) {
+    return fmt::format("Megatron-LM has no layers of {} (mixers)", model::Name(kind.mixer));
+  }
+  if (kind.beside != model::Mixer::kNone) {
+    return "each block of Megatron-LM's pretrain_gpt.py has one mixer (parallel)";
+  }
   if (kind.mixer == model::Mixer::kNone || !model::HasFeedForward(kind)) {
     return "each block of Megatron-LM's pretrain_gpt.py must have a mixer and a feed-forward layer "
            "(blocks)";

@@ -86,6 +86,8 @@ std::string ModelObstacle(const model::Architecture* architecture) {
     return "Megatron-LM's layer norms have biases: norm_bias";
   if (architecture->activator == model::Activator::kRelu)
     return "Megatron-LM has no option for feed-forward layers of ReLU: activation";
+  if (architecture->activator == model::Activator::kXielu)
+    return "Megatron-LM has no option for feed-forward layers of xIELU: activation";
   if (!model::NamesOf(*architecture).embedding_norm.empty())
     return "Megatron-LM's decoders have no norm after the embedding";
   if (architecture->projection_bias != architecture->feed_forward_bias) {

@@ -194,7 +194,7 @@ bool HasMixer(const scenario::Scenario& scenario, model::Mixer mixer) {
   const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
   return architecture != nullptr &&
          std::any_of(architecture->kinds.begin(), architecture->kinds.end(),
-                     [&](const model::Architecture& kind) { return kind.mixer == mixer; });
+                     [&](const model::Architecture& kind) { return Has(kind, mixer); });
 }
 
 bool HasStreams(const scenario::Scenario& scenario) {

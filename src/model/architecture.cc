@@ -45,12 +45,19 @@ std::int64_t ProductWeightsOfBlock(const Architecture& a) {
 
 std::int64_t ProductWeightsOfHead(const Architecture& a) { return a.vocabulary * a.hidden; }
 
+std::string_view Name(Mixer mixer) {
+  constexpr std::string_view kNames[] = {
+      "attention", "the gated delta rule", "Mamba-2", "short convolutions",
+      "Mamba-1",   "lightning attention",  "no mixer"};
+  return kNames[static_cast<std::size_t>(mixer)];
+}
+
 const char* Name(Normalization normalization) {
   return normalization == Normalization::kLayerNorm ? "layernorm" : "rmsnorm";
 }
 
 const char* Name(Activator activator) {
-  constexpr const char* kNames[] = {"gelu", "swiglu", "geglu", "squared_relu", "relu"};
+  constexpr const char* kNames[] = {"gelu", "swiglu", "geglu", "squared_relu", "relu", "xielu"};
   return kNames[static_cast<std::size_t>(activator)];
 }
 

@@ -54,6 +54,7 @@ enum class Activator : std::uint8_t {
   kGeGlu,        // gated, with GELU instead of SiLU (Shazeer 2020, arXiv 2002.05202)
   kSquaredRelu,  // max(x, 0)^2 (So et al. 2021, arXiv 2109.08668)
   kRelu,
+  kXielu,  // xIELU, which has two trained numbers (Huang and Schlag 2024, arXiv 2411.13010)
 };
 constexpr bool IsGated(Activator activator) {
   return activator == Activator::kSwiGlu || activator == Activator::kGeGlu;
@@ -221,6 +222,9 @@ struct Architecture {
 
   // The block's token mixer. The attention members above apply only to Mixer::kAttention.
   Mixer mixer = Mixer::kAttention;
+  // A second mixer, which reads the same normalized input (Falcon-H1). The outputs of both mixers
+  // are added to the residual. kNone: there is no second mixer.
+  Mixer beside = Mixer::kNone;
   std::int64_t value_size = 0;  // elements of a head's value; 0: head_size
   OutputGate output_gate = OutputGate::kNone;
   bool gate_of_query = false;  // the GEMM of the queries also computes the gate
@@ -230,6 +234,9 @@ struct Architecture {
   SharedKeyValue shared_key{};
   DeltaRule delta{};
   StateSpace state_space{};
+  ShortConvolution short_conv{};
+  SelectiveScan selective_scan{};
+  DecayAttention decay{};
   // The row width of a second embedding table. Each block multiplies its output by a gate that is
   // computed from a row of this table (Gemma 4). 0: no table.
   std::int64_t layer_input = 0;
@@ -258,6 +265,10 @@ struct Architecture {
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
 
+// Returns whether the block has this mixer.
+inline bool Has(const Architecture& block, Mixer mixer) {
+  return block.mixer == mixer || block.beside == mixer;
+}
 // Returns the first kind of block whose attention scores get a bias by relative distance. Considers
 // the encoder's blocks if `of_encoder`, otherwise all other blocks. Null: there is no such kind.
 const Architecture* BiasedByDistance(const Architecture& architecture, bool of_encoder);

@@ -352,8 +352,9 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
             "condition", "write 'input: {values: 64}' and 'output: {kind: values, count: 64}'",
             "the input and the output of a model with a condition must be numbers");
   faults.If(any([](const Architecture& kind) {
-              return kind.mixer != Mixer::kAttention || kind.latent.exists() ||
-                     kind.shared_key.exists() || kind.feed_forward == 0 || kind.experts.exist();
+              return kind.mixer != Mixer::kAttention || kind.beside != Mixer::kNone ||
+                     kind.latent.exists() || kind.shared_key.exists() || kind.feed_forward == 0 ||
+                     kind.experts.exist();
             }),
             "blocks", "write 'blocks: {A: [attention, mlp]}'",
             "a block of a diffusion model must have attention and a dense feed-forward layer");
@@ -406,7 +407,24 @@ void CheckEnds(const Architecture& a, Faults& faults) {
 }
 
 void CheckRecurrent(const Architecture& a, Faults& faults) {
-  if (a.mixer == Mixer::kDelta) {
+  if (Has(a, Mixer::kShortConv)) {
+    faults.Matrix("mixers", a.hidden, 3 * a.hidden);
+    faults.Matrix("mixers", a.hidden, a.short_conv.conv);
+  }
+  if (Has(a, Mixer::kSelectiveScan)) {
+    const SelectiveScan& scan = a.selective_scan;
+    faults.Matrix("mixers", a.hidden, 2 * scan.inner);
+    faults.Matrix("mixers", scan.inner, scan.rank + 2 * scan.state);
+  }
+  if (Has(a, Mixer::kDecay)) {
+    if (a.decay.head > kMostWidth / a.decay.heads) {
+      faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
+                                       a.decay.heads, a.decay.head));
+      return;
+    }
+    faults.Matrix("mixers", a.hidden, 3 * a.decay.inner());
+  }
+  if (Has(a, Mixer::kDelta)) {
     const DeltaRule& delta = a.delta;
     faults.Divisor("mixers", "key_heads", delta.key_heads, "value_heads", delta.value_heads);
     faults.If(delta.by_channel && delta.key_heads != delta.value_heads, "mixers", "omit key_heads",
@@ -420,7 +438,7 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
     }
     faults.Matrix("mixers", a.hidden, 2 * delta.keys() + 2 * delta.values());
   }
-  if (a.mixer != Mixer::kStateSpace) return;
+  if (!Has(a, Mixer::kStateSpace)) return;
   const StateSpace& state = a.state_space;
   faults.Divisor("mixers", "groups", state.groups, "heads", state.heads);
   if (state.head > kMostWidth / state.heads || state.state > kMostWidth / state.groups) {

@@ -61,6 +61,27 @@ Architecture Mamba() {
   return kind;
 }
 
+Architecture ShortConv() {
+  Architecture kind = Architecture();
+  kind.mixer = Mixer::kShortConv;
+  kind.short_conv = {.conv = 3};
+  return kind;
+}
+
+Architecture SelectiveScanOf(bool norms) {
+  Architecture kind = Architecture();
+  kind.mixer = Mixer::kSelectiveScan;
+  kind.selective_scan = {.inner = 2048, .state = 16, .rank = 64, .norms = norms};
+  return kind;
+}
+
+Architecture Lightning() {
+  Architecture kind = Architecture();
+  kind.mixer = Mixer::kDecay;
+  kind.decay = {.heads = 8, .head = 128};
+  return kind;
+}
+
 LayerWork OneBlock(const Architecture& kind, const WorkOptions& options) {
   return BlockOf(Of({kind}, {0}), options);
 }
@@ -115,6 +136,124 @@ TEST(DescribedBlocksTest, DeltaRuleByHand) {
   EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)),
             tokens * (2 * 2 * kHidden + 2 * (2 * k + 2 * u + 2 * nv) + 4 * k + 6 * u + 128 * nv +
                       8 * nv + 2 * u + 2 * u + 4));
+}
+
+// A product to two gates and an input, and a product back. Kept: the input, the norm's output, the
+// first product's output, the convolution's input and output, the last product's input, and a
+// number for the norm.
+TEST(DescribedBlocksTest, ShortConvolutionByHand) {
+  const std::int64_t tokens = 512, h = kHidden;
+  const LayerWork work = OneBlock(ShortConv(), Options(2, 256));
+  EXPECT_EQ(Flops(work, true), 2 * tokens * h * 4 * h);
+  EXPECT_EQ(Flops(work, false), 2 * Flops(work, true));
+  EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)), tokens * 2 * (2 * h + 3 * h + 3 * h) + tokens * 4);
+  const Kernel* conv = Find(work, "conv.conv");
+  ASSERT_NE(conv, nullptr);
+  EXPECT_EQ(conv->flops, tokens * h * 2 * 3);
+  EXPECT_EQ(conv->read, Bytes(2 * (tokens * h + 3 * h)));
+  EXPECT_EQ(conv->written, Bytes(2 * tokens * h));
+  // Two ranks divide the channels.
+  WorkOptions options = Options(2, 256);
+  options.tensor = 2;
+  const LayerWork part = OneBlock(ShortConv(), options);
+  EXPECT_EQ(Flops(part, true), Flops(work, true) / 2);
+  EXPECT_EQ(Sum(part.Of(Lifetime::kSaved)), tokens * 2 * (2 * h + 3 * h) + tokens * 4);
+}
+
+// Each rank sends the last two tokens of both sequences, and gets their gradients back.
+TEST(DescribedBlocksTest, ShortConvolutionReadsRowsOfThePreviousRank) {
+  WorkOptions options = Options(2, 256);
+  options.context = {.ranks = 4};
+  const LayerWork work = OneBlock(ShortConv(), options);
+  for (const auto* pass : {&work.forward, &work.backward}) {
+    std::vector<GroupOperation> sent;
+    for (const Operation& op : *pass) {
+      if (op.group) sent.push_back(*op.group);
+    }
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_EQ(sent[0].collective, CollectiveKind::kSendRecv);
+    EXPECT_EQ(sent[0].bytes, Bytes(2 * 2 * kHidden * 2));
+    EXPECT_EQ(sent[0].distance, pass == &work.forward ? 1 : 3);
+  }
+}
+
+// Products to the input and the gate, to the time step's vector, B and C, to the time steps, and
+// back; 9 FLOPs of the scan for each channel and number of its state. One autograd function keeps
+// its input (with the gate), the second product's output, copies of B and C, the scan's output, and
+// two FP32 numbers per channel and number of its state for each sequence. It computes the
+// convolution, the time steps and the gated output again.
+TEST(DescribedBlocksTest, SelectiveScanByHand) {
+  const std::int64_t tokens = 512, h = kHidden, d = 2048, n = 16, r = 64;
+  const LayerWork work = OneBlock(SelectiveScanOf(false), Options(2, 256));
+  const std::int64_t products = 2 * tokens * (h * 2 * d + d * (r + 2 * n) + r * d + d * h);
+  EXPECT_EQ(Flops(work, true), products + 9 * tokens * d * n);
+  EXPECT_EQ(Flops(work, false), 2 * products + 9 * tokens * d * n / 2 * 5);
+  const std::int64_t kept =
+      tokens * (4 * h + 4 + 2 * 2 * d + 2 * (r + 2 * n) + 2 * 2 * n + 2 * d) + 2 * d * 2 * n * 4;
+  EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)), kept);
+  EXPECT_EQ(Sum(work.Of(Lifetime::kRecomputed)), tokens * 3 * 2 * d);
+  std::int64_t again = 0;
+  for (const Operation& op : work.recompute) {
+    if (op.kernel.kind == KernelKind::kGemm) again += op.kernel.flops;
+  }
+  EXPECT_EQ(work.recompute.size(), 3U);
+  EXPECT_EQ(again, 2 * tokens * r * d);
+  // Full recomputation runs these operators twice.
+  const LayerWork full = OneBlock(SelectiveScanOf(false), Options(2, 256, Checkpointing::kFull));
+  EXPECT_EQ(full.recompute.size(), full.forward.size() + 3);
+  // With norms of B, C and the time step, each operator keeps its operands.
+  const LayerWork norms = OneBlock(SelectiveScanOf(true), Options(2, 256));
+  EXPECT_TRUE(norms.recompute.empty());
+  EXPECT_EQ(Sum(norms.Of(Lifetime::kSaved)), kept + tokens * (3 * 2 * d + 2 * r + 3 * 4));
+}
+
+// Backward in two parts keeps what the autograd function would compute again.
+TEST(DescribedBlocksTest, BackwardInTwoPartsRestoresNothing) {
+  WorkOptions options = Options(2, 256);
+  const std::int64_t kept = Sum(OneBlock(SelectiveScanOf(false), options).Of(Lifetime::kSaved));
+  options.splits_backward = true;
+  const LayerWork work = OneBlock(SelectiveScanOf(false), options);
+  EXPECT_TRUE(work.recompute.empty());
+  EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)), kept + 512 * 3 * 2 * 2048);
+}
+
+// Products to queries, keys and values, to the gate, and back; per head and token, 4 d^2 + 4 C d
+// FLOPs of the scan, with chunks of C = 256 tokens. Kept: the first product's output and its SiLU,
+// the scan's output, the gate's sigmoid, the normalized output, the last product's input, and a
+// number for each norm.
+TEST(DescribedBlocksTest, LightningAttentionByHand) {
+  const std::int64_t tokens = 512, h = kHidden, p = 1024;
+  const LayerWork work = OneBlock(Lightning(), Options(2, 256));
+  const std::int64_t products = 2 * tokens * 5 * h * p;
+  const std::int64_t scan = tokens * 8 * (4 * 128 * 128 + 4 * 256 * 128);
+  EXPECT_EQ(Flops(work, true), products + scan);
+  EXPECT_EQ(Flops(work, false), 2 * products + scan / 2 * 5);
+  EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)),
+            tokens * (4 * h + 4 + 2 * (3 * p + 3 * p + p + p + p + p) + 4));
+}
+
+// Attention and Mamba-2 on one normalized input: both mixers' work, and a sum.
+TEST(DescribedBlocksTest, TwoMixersReadOneInput) {
+  const WorkOptions options = Options(2, 256);
+  Architecture alone = Attention(), both = Attention();
+  alone.feed_forward = both.feed_forward = 0;
+  both.beside = Mixer::kStateSpace;
+  Architecture mamba = Mamba();
+  mamba.state_space.norm = false;
+  both.state_space = mamba.state_space;
+  const LayerWork work = OneBlock(both, options);
+  const LayerWork parts[] = {OneBlock(alone, options), OneBlock(mamba, options)};
+  for (const bool forward : {true, false}) {
+    EXPECT_EQ(Flops(work, forward), Flops(parts[0], forward) + Flops(parts[1], forward));
+  }
+  // The input, the norm's output and the norm's number are kept once.
+  EXPECT_EQ(Sum(work.Of(Lifetime::kSaved)), Sum(parts[0].Of(Lifetime::kSaved)) +
+                                                Sum(parts[1].Of(Lifetime::kSaved)) -
+                                                512 * (2 * 2 * kHidden + 4));
+  EXPECT_NE(Find(work, "mixers.add"), nullptr);
+  EXPECT_EQ(Build("m", Of({both}, {0})).parameter_count(),
+            Build("m", Of({alone}, {0})).parameter_count() +
+                Build("m", Of({mamba}, {0})).parameter_count() - 2 * 1000 * kHidden - 2 * kHidden);
 }
 
 // Every key and value head has a per-channel decay: 20 P bytes, and two blocks of scores.
@@ -310,12 +449,21 @@ RC_GTEST_PROP(DescribedBlocksLaws, RecurrentLayersAreLinearInLengthAndAttentionI
                       .value = 128,
                       .by_channel = true,
                       .decay_rank = 128};
-  for (const Architecture& kind : {Delta(), by_channel, Mamba()}) {
-    const std::int64_t tokens =
-        chunks * (kind.mixer == Mixer::kDelta ? kind.delta.chunk : kind.state_space.chunk);
+  struct Example {
+    Architecture kind;
+    std::int64_t chunk;
+    const char* scan;
+  };
+  for (const auto& [kind, chunk, name] : std::initializer_list<Example>{
+           {Delta(), Delta().delta.chunk, "linear_attn.delta_rule"},
+           {by_channel, by_channel.delta.chunk, "linear_attn.delta_rule"},
+           {Mamba(), Mamba().state_space.chunk, "mixer.scan"},
+           {SelectiveScanOf(false), 2048, "mixer.scan"},
+           {SelectiveScanOf(true), 2048, "mixer.scan"},
+           {Lightning(), Lightning().decay.chunk, "self_attn.scan"}}) {
+    const std::int64_t tokens = chunks * chunk;
     const LayerWork once = OneBlock(kind, Options(1, tokens)),
                     longer = OneBlock(kind, Options(1, times * tokens));
-    const char* name = kind.mixer == Mixer::kDelta ? "linear_attn.delta_rule" : "mixer.scan";
     RC_ASSERT(Find(longer, name)->steps == times * Find(once, name)->steps);
     for (const bool forward : {true, false}) {
       RC_ASSERT(Flops(longer, forward) == times * Flops(once, forward));

@@ -73,6 +73,13 @@ struct ModuleNames {
   // Names of the modules of a state-space layer.
   std::string_view state_in{}, state_conv{}, state_a{}, state_d{}, state_bias{}, state_norm{},
       state_out{};
+  // Names of the modules of a short convolution.
+  std::string_view short_in{}, short_conv{}, short_out{};
+  // Names of Mamba-1's modules, beside `state_in`, `state_conv`, `state_a`, `state_d` and
+  // `state_out`: the linear layers of B, C and the time step, and the norms of these three.
+  std::string_view scan_inputs{}, scan_time{}, scan_time_norm{}, scan_b_norm{}, scan_c_norm{};
+  // Names of the modules of lightning attention.
+  std::string_view decay_in{}, decay_gate{}, decay_norm{}, decay_out{};
   // Names for per-layer inputs. Outside blocks: the embedding table, the linear layer of the
   // embedding, and the norm after this linear layer. In each block: the gate, the next linear
   // layer, and the last norm.

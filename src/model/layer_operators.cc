@@ -16,13 +16,19 @@ using Value = LayerTape::Value;
 // Floating-point operations per element of memory-bound kernels. They matter only for a device with
 // little arithmetic for its bandwidth.
 constexpr std::int64_t kNormFlops = 7, kRotaryFlops = 3, kGeluFlops = 9, kSiluFlops = 5,
-                       kSquaredReluFlops = 2, kReluFlops = 1, kTanhFlops = 5, kSigmoidFlops = 4;
+                       kSquaredReluFlops = 2, kXieluFlops = 8, kReluFlops = 1, kTanhFlops = 5,
+                       kSigmoidFlops = 4;
 
 }  // namespace
 
 DataType ActivationType(DataType compute) {
   if (compute == DataType::kTf32) return DataType::kFp32;
   return IsQuantized(compute) ? DataType::kBf16 : compute;
+}
+
+WorkOptions WithoutQuantization(WorkOptions options) {
+  if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
+  return options;
 }
 
 LayerOperators::LayerOperators(const WorkOptions& options, LayerTape& tape)
@@ -416,6 +422,17 @@ Operand LayerOperators::ScaleRows(Operand x, Operand numbers, std::string_view n
 
 Operand LayerOperators::SquaredRelu(Operand x, std::string_view module) {
   return Elementwise(x, module, kSquaredReluFlops);
+}
+
+Operand LayerOperators::Xielu(Operand x, std::string_view module,
+                              const ModulePositions& parameters) {
+  const std::int64_t flops = kXieluFlops * Elements(x);
+  const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
+  tape_->Keep(x.value);
+  tape_->RunBothWays(Memory(std::string(module), flops, Size(x), Size(x)),
+                     {Memory(Joined(module, ".dgrad"), 2 * flops, 2 * Size(x), Size(x))}, {x.value},
+                     {y.value}, parameters.all());
+  return y;
 }
 
 Operand LayerOperators::Dropout(Operand x, std::string_view module) {

@@ -303,6 +303,8 @@ class LayerOperators {
   Operand ScaleRows(Operand x, Operand numbers, std::string_view name);
   // A squared ReLU as one fused kernel, as in Megatron-LM's jit_fuser; keeps x.
   Operand SquaredRelu(Operand x, std::string_view module);
+  // xIELU as one fused kernel; keeps x. Backward also computes the gradients of its parameters.
+  Operand Xielu(Operand x, std::string_view module, const ModulePositions& parameters);
   // Returns silu(gate) times up. Forward is one kernel, and one kernel computes both gradients.
   // Keeps both operands.
   Operand GatedSilu(Operand gate, Operand up, std::string_view module);
@@ -626,5 +628,8 @@ class LayerOperators {
 // Returns the type of activations and of all kernels except GEMMs. The type is bf16 if the compute
 // type has 8 or 4 bits, fp32 if the compute type is tf32, and otherwise the compute type.
 DataType ActivationType(DataType compute);
+// Returns `options` for GEMMs that remain in 16 bits in a model whose other GEMMs are in 8 or 4
+// bits.
+WorkOptions WithoutQuantization(WorkOptions options);
 
 }  // namespace stepcast::model

@@ -75,6 +75,7 @@ void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int>
   Recorded& recorded = forward_.emplace_back();
   recorded.use = UseOf(reads, writes);
   recorded.module = module_;
+  recorded.restored = restored_;
   recorded.awaited_on_host = std::exchange(awaited_on_host_, kNoValue);
   recorded.operation.kernel = std::move(kernel);
   recorded.operation.lane = lane_;
@@ -312,6 +313,13 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
     if (kept.runs_again[op] == 0 || kept.outcome_stays[op] != 0) continue;
     recompute.push_back(forward_[op]);
     recompute.back().operation.begins = BegunBy(op, Lifetime::kRecomputed, kept.recomputed);
+  }
+  // A fused function in a recomputed block runs these operators once more.
+  for (std::size_t op = 0; op < forward_.size(); ++op) {
+    if (forward_[op].restored && keeping.checkpointing == Checkpointing::kFull &&
+        kept.runs_again[op] != 0) {
+      recompute.push_back(forward_[op]);
+    }
   }
   for (std::size_t op = 0; op < forward_.size(); ++op) {
     forward_[op].operation.begins = BegunBy(op, Lifetime::kSaved, kept.saved);

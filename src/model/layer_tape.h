@@ -133,6 +133,11 @@ class LayerTape {
   void EndModule() {
     if (!whole_) module_ = Module::kNone;
   }
+  // A fused autograd function does not keep the outputs of the operators between BeginRestored and
+  // EndRestored. Its backward runs these operators again. If backward is computed in two parts, the
+  // outputs are kept.
+  void BeginRestored() { restored_ = true; }
+  void EndRestored() { restored_ = false; }
   // Like BeginModule and EndModule, but overrides the modules of BeginModule for all operators
   // between BeginWhole and EndWhole.
   void BeginWhole(Module module) {
@@ -223,6 +228,7 @@ class LayerTape {
     Operation operation;
     Use use;
     Module module = Module::kNone;
+    bool restored = false;
     Value awaited_on_host = kNoValue;
     std::size_t differentiates = 0;  // backward: index in differentiate_
   };
@@ -284,6 +290,8 @@ class LayerTape {
                   LayerWork& work) const;
   std::vector<char> OperatorsWhoseOutcomeStays(Value activations, const Keeping& keeping) const;
   std::vector<char> OperatorsThatRunAgain(const Keeping& keeping) const;
+  // Returns whether backward runs the operator again, although not all operators run again.
+  bool IsDropped(const Recorded& recorded, const Keeping& keeping) const;
   static std::optional<ValueId> PlaceIn(Lifetime lifetime, const std::vector<int>& places,
                                         Value value);
   // Returns the values with this lifetime that first exist at forward operator `op`.
@@ -329,6 +337,7 @@ class LayerTape {
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // module of the next operator
   bool whole_ = false;             // set until EndWhole
+  bool restored_ = false;          // set until EndRestored
   bool frozen_ = false;            // set until EndFrozen
   bool shared_ = false;            // set until EndShared
   Value awaited_on_host_ = kNoValue;

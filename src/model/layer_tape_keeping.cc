@@ -110,14 +110,19 @@ std::vector<char> LayerTape::OperatorsWhoseOutcomeStays(Value activations,
   return stays;
 }
 
+bool LayerTape::IsDropped(const Recorded& recorded, const Keeping& keeping) const {
+  return (recorded.restored && !keeping.splits_backward) ||
+         (keeping.checkpointing == Checkpointing::kSelective &&
+          keeping.modules.Has(recorded.module));
+}
+
 std::vector<char> LayerTape::OperatorsThatRunAgain(const Keeping& keeping) const {
   std::vector<char> again(forward_.size(), 0);
   switch (keeping.checkpointing) {
     case Checkpointing::kNone:
-      break;
     case Checkpointing::kSelective:
       for (std::size_t op = 0; op < again.size(); ++op) {
-        again[op] = keeping.modules.Has(forward_[op].module) ? 1 : 0;
+        again[op] = IsDropped(forward_[op], keeping) ? 1 : 0;
       }
       break;
     case Checkpointing::kFull:
@@ -140,7 +145,10 @@ LayerTape::Kept LayerTape::KeepValues(std::optional<Value> output, Value activat
             .recomputed = std::vector<int>(variables_.size(), -1),
             .outcome_stays = OperatorsWhoseOutcomeStays(activations, keeping),
             .runs_again = OperatorsThatRunAgain(keeping)};
-  const auto dropped = [&](int op) { return op >= 0 && keeping.modules.Has(forward_[op].module); };
+  const auto dropped = [&](int op) { return op >= 0 && IsDropped(forward_[op], keeping); };
+  const auto drops_output = [&](int op) {
+    return forward_[op].restored || DropsOutput(forward_[op].module);
+  };
   // A tensor of a dropped module that operators outside also keep (its output) stays too. The
   // exception is a norm's output: freeing it is the only purpose of dropping a norm.
   std::vector<char> used_outside(variables_.size(), 0);
@@ -164,11 +172,9 @@ LayerTape::Kept LayerTape::KeepValues(std::optional<Value> output, Value activat
     bool save = true, recompute = false;
     switch (checkpointing) {
       case Checkpointing::kNone:
-        break;
       case Checkpointing::kSelective:
         recompute = !is_input && dropped(variable.writer);
-        save =
-            !recompute || (used_outside[v] != 0 && !DropsOutput(forward_[variable.writer].module));
+        save = !recompute || (used_outside[v] != 0 && !drops_output(variable.writer));
         break;
       case Checkpointing::kFull:
         recompute = !is_input || keeping.continues_checkpoint;

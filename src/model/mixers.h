@@ -1,17 +1,28 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 // Token mixers other than full softmax attention: recurrent layers, which update a state from token
-// to token, and sparse attention with an indexer.
+// to token, short convolutions, and sparse attention with an indexer.
 namespace stepcast::model {
 
 enum class Mixer : std::uint8_t {
-  kAttention,   // attention or latent attention
-  kDelta,       // the gated delta rule
-  kStateSpace,  // Mamba-2
-  kNone,        // the block has only a feed-forward layer
+  kAttention,      // attention or latent attention
+  kDelta,          // the gated delta rule
+  kStateSpace,     // Mamba-2
+  kShortConv,      // a short convolution between two gates (LFM2)
+  kSelectiveScan,  // Mamba-1
+  kDecay,          // linear attention with a fixed decay (lightning attention)
+  kNone,           // the block has only a feed-forward layer
 };
+// Returns the mixer's name in messages, such as "the gated delta rule".
+std::string_view Name(Mixer mixer);
+// Returns whether the mixer is neither attention nor absent. Recurrent mixers compute all their
+// inputs with one GEMM, and read no score matrix.
+constexpr bool IsRecurrent(Mixer mixer) {
+  return mixer != Mixer::kAttention && mixer != Mixer::kNone;
+}
 
 // How the mixer's output is multiplied by a gate, which is a linear layer of the mixer's input.
 // Attention uses the gate's sigmoid. Recurrent layers apply the gate inside a norm.
@@ -50,12 +61,47 @@ struct StateSpace {
   std::int64_t conv = 4;
   bool conv_bias = true;
   bool projection_bias = false;  // the first and last linear layers have biases
-  std::int64_t chunk = 256;      // tokens that a kernel processes at once
+  bool norm = true;          // the gate is part of a norm; false: SiLU of the gate, without norm
+  std::int64_t chunk = 256;  // tokens that a kernel processes at once
 
   constexpr std::int64_t inner() const { return heads * head; }
   // Returns the number of channels of the convolution: the channels of x, B and C together.
   constexpr std::int64_t convolved() const { return inner() + 2 * groups * state; }
   friend bool operator==(const StateSpace&, const StateSpace&) = default;
+};
+
+// A short convolution (LFM2, arXiv 2511.23404). A linear layer computes two gates and an input,
+// each as wide as the residual. The first gate multiplies the input of a causal convolution, and
+// the second gate multiplies its output.
+struct ShortConvolution {
+  std::int64_t conv = 4;
+  bool bias = false;  // the convolution and both linear layers have biases
+  friend bool operator==(const ShortConvolution&, const ShortConvolution&) = default;
+};
+
+// Mamba-1 (Gu and Dao 2023, arXiv 2312.00752). Each of `inner` channels has a state of `state`
+// numbers. A linear layer computes B, C and a vector of `rank` numbers from the output of a causal
+// convolution. Another linear layer computes the time step of each channel from this vector.
+struct SelectiveScan {
+  std::int64_t inner = 0, state = 16, rank = 0;
+  std::int64_t conv = 4;
+  bool conv_bias = true;
+  bool projection_bias = false;  // the first and last linear layers have biases
+  // Whether B, C and the vector of the time step have RMS norms with weights (Jamba). Without
+  // norms, one autograd function computes all that follows the first linear layer.
+  bool norms = false;
+  friend bool operator==(const SelectiveScan&, const SelectiveScan&) = default;
+};
+
+// Linear attention whose state decays by a constant of the head (lightning attention, arXiv
+// 2401.04658). SiLU follows the linear layer of queries, keys and values. A norm over all heads and
+// a gate, which another linear layer computes, follow the attention.
+struct DecayAttention {
+  std::int64_t heads = 0, head = 0;
+  std::int64_t chunk = 256;  // tokens that a kernel processes at once
+
+  constexpr std::int64_t inner() const { return heads * head; }
+  friend bool operator==(const DecayAttention&, const DecayAttention&) = default;
 };
 
 // The indexer, which chooses the keys that attention reads for each query (DeepSeek-V3.2, arXiv

@@ -60,27 +60,66 @@ Operand RecurrentOperators::ToTokens(const Operand& x, std::string_view name) {
   return Exchange(x, Joined(name, ".to_tokens"), x.width * ranks, x.tokens / ranks);
 }
 
+// The rows are a copy of some of x's rows; in backward, their gradient returns and is added to the
+// gradients of these rows.
+std::optional<Operand> RecurrentOperators::RowsOfPrevious(const Operand& x, std::string_view module,
+                                                          std::int64_t rows) {
+  const auto ranks = static_cast<int>(operators_.options_.context.ranks);
+  if (ranks == 1) return std::nullopt;
+  const std::int64_t tokens = operators_.options_.micro_batch_size * rows;
+  const Operand received = operators_.Make(Joined(module, ".rows received"), x.width, tokens);
+  const Bytes bytes = operators_.Size(received);
+  const auto message = [=, this](int distance) {
+    return LayerTape::Collective{.kind = CollectiveKind::kSendRecv,
+                                 .axes = parallel::kContext,
+                                 .type = operators_.element_,
+                                 .distance = distance};
+  };
+  const Value own =
+      tape_.RunTo(Joined(module, ".last rows"),
+                  operators_.Memory(Joined(module, ".last_rows"), 0, bytes, bytes), {x.value});
+  tape_.Communicate(message(1), own, received.value);
+  tape_.Keep(received.value);
+  tape_.OnBackward([=, this, name = std::string(module)] {
+    const Value returned = tape_.MakeScratch(bytes);
+    tape_.CommunicateBackward(message(ranks - 1), tape_.GradientOf(received.value), returned);
+    const Value dx = tape_.GradientOf(x.value);
+    tape_.RunBackward(operators_.Memory(name + ".last_rows.add", 0, bytes + bytes, bytes),
+                      {returned, dx}, {dx});
+  });
+  return received;
+}
+
 Operand RecurrentOperators::Convolution(const Operand& x, std::string_view module,
-                                        std::int64_t width, bool keeps) {
+                                        std::int64_t width, bool activated,
+                                        const std::optional<Operand>& of_previous) {
   const ModulePositions parameters = find_(module);
   const Bytes size = operators_.Size(x);
   const Bytes weights =
       operators_.BytesOfElements(x.width * (width + (parameters.biased() ? 1 : 0)));
-  const std::int64_t flops = (2 * width + kSiluFlops) * LayerOperators::Elements(x);
+  const std::int64_t flops =
+      (2 * width + (activated ? kSiluFlops : 0)) * LayerOperators::Elements(x);
   const Operand y = operators_.Make(Joined(module, " output"), x.width, x.tokens);
-  if (keeps) tape_.Keep(x.value);
-  tape_.Run(operators_.Memory(std::string(module), flops, size + weights, size), {x.value},
+  const Bytes previous = of_previous ? operators_.Size(*of_previous) : Bytes();
+  Pieces reads{x.value};
+  if (of_previous) reads.emplace_back(of_previous->value);
+  tape_.Keep(x.value);
+  tape_.Run(operators_.Memory(std::string(module), flops, size + previous + weights, size), reads,
             {y.value}, parameters.all());
   tape_.OnBackward([=, this, name = std::string(module)] {
-    const Value dy = tape_.GradientOf(y.value);
-    const Value dx = tape_.MakeGradient(x.value);
-    tape_.RunBackward(operators_.Memory(name + ".dgrad", 2 * flops, size + size + weights, size),
-                      {dy, x.value}, {dx}, {}, parameters.all());
+    Pieces inputs{tape_.GradientOf(y.value)}, gradients{tape_.MakeGradient(x.value)};
+    inputs.insert(inputs.end(), reads.begin(), reads.end());
+    if (of_previous) gradients.emplace_back(tape_.MakeGradient(of_previous->value));
+    tape_.RunBackward(operators_.Memory(name + ".dgrad", 2 * flops,
+                                        size + size + previous + weights, size + previous),
+                      inputs, gradients, {}, parameters.all());
     if (!parameters.all().empty()) {
-      tape_.RunBackward(operators_.Memory(name + ".wgrad", flops, size + size, weights),
-                        {dy, x.value}, {}, parameters.all(), parameters.all());
+      tape_.RunBackward(operators_.Memory(name + ".wgrad", flops, size + size + previous, weights),
+                        inputs, {}, parameters.all(), parameters.all());
     }
-    tape_.Deliver(x.value, dx);
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      tape_.Deliver(reads[i].value, gradients[i].value);
+    }
   });
   return y;
 }
@@ -107,6 +146,20 @@ Kernel RecurrentOperators::Scan(std::string name, ScanKind scan, bool forward, s
           .steps = Steps(chunk)};
 }
 
+void RecurrentOperators::RunGradients(Kernel kernel, const Pieces& reads, const Pieces& inputs,
+                                      Bytes scratch, const std::vector<int>& constants) {
+  Pieces written;
+  if (scratch > Bytes()) written.emplace_back(tape_.MakeScratch(scratch));
+  const std::size_t first = written.size();
+  for (const LayerTape::Piece& input : inputs) {
+    written.emplace_back(tape_.MakeGradient(input.value));
+  }
+  tape_.RunBackward(std::move(kernel), reads, written, constants, constants);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    tape_.Deliver(inputs[i].value, written[first + i].value);
+  }
+}
+
 // One compiled block: norms of queries and keys, copies for value heads that share a key head, the
 // decay and the strength.
 RecurrentOperators::DeltaInputs RecurrentOperators::PrepareByHead(const Operand& convolved,
@@ -127,9 +180,7 @@ RecurrentOperators::DeltaInputs RecurrentOperators::PrepareByHead(const Operand&
   for (const Value value : {keys, values, decays}) tape_.Keep(value);
   const Bytes taken = operators_.Size(convolved) + operators_.Size(decay_beta);
   const std::int64_t flops = kNormFlops * tokens * 2 * delta.keys() / parts();
-  const ModulePositions a = find_(names_.delta_a), bias = find_(names_.delta_bias);
-  std::vector<int> constants = a.all();
-  for (const int position : bias.all()) constants.push_back(position);
+  const std::vector<int> constants = Constants({names_.delta_a, names_.delta_bias});
   tape_.Run(
       operators_.Memory("linear_attn.prepare", flops, taken, normalised + of_heads + strengths),
       {convolved.value, decay_beta.value}, {keys, values, decays}, constants);
@@ -165,19 +216,11 @@ Operand RecurrentOperators::ScanDelta(const DeltaInputs& inputs, std::int64_t to
                  made + overlaps + states),
             inputs.values, {y.value, overlap});
   tape_.OnBackward([=, this] {
-    const Pieces reads{tape_.GradientOf(y.value)};
-    Pieces writes{tape_.MakeScratch(states)};
-    for (const LayerTape::Piece& value : inputs.values) {
-      writes.emplace_back(tape_.MakeGradient(value.value));
-    }
     Kernel gradient =
         Scan("linear_attn.delta_rule.dgrad", scan, false, chunk, gradient_flops,
              inputs.bytes + made + overlaps + states + states, inputs.bytes + states + states);
     gradient.model_flops = 2 * flops;
-    tape_.RunBackward(std::move(gradient), reads, writes);
-    for (std::size_t i = 0; i < inputs.values.size(); ++i) {
-      tape_.Deliver(inputs.values[i].value, writes[i + 1].value);
-    }
+    RunGradients(std::move(gradient), {tape_.GradientOf(y.value)}, inputs.values, states, {});
   });
   return y;
 }
@@ -230,7 +273,7 @@ RecurrentOperators::DeltaInputs RecurrentOperators::KimiInputs(const Operand& x)
   DeltaInputs inputs;
   for (std::size_t i = 0; i < products.size(); ++i) {
     const Operand convolved =
-        Convolution(ToHeads(products[i], modules[i].name), convolutions[i], delta.conv, true);
+        Convolution(ToHeads(products[i], modules[i].name), convolutions[i], delta.conv);
     inputs.values.emplace_back(convolved.value);
     inputs.bytes += operators_.Size(convolved);
   }
@@ -247,9 +290,7 @@ RecurrentOperators::DeltaInputs RecurrentOperators::KimiInputs(const Operand& x)
       operators_.Linear(x, names_.delta_beta, Columns(delta.value_heads), find_(names_.delta_beta)),
       names_.delta_beta);
   gate_ = low_rank(names_.delta_gate_down, names_.delta_gate_up, delta.gate_rank, delta.values());
-  const ModulePositions a = find_(names_.delta_a), bias = find_(names_.delta_bias);
-  std::vector<int> constants = a.all();
-  for (const int position : bias.all()) constants.push_back(position);
+  const std::vector<int> constants = Constants({names_.delta_a, names_.delta_bias});
   if (!constants.empty()) {
     tape_.OnBackward([=, this] {
       tape_.RunBackward(
@@ -286,9 +327,52 @@ Operand RecurrentOperators::DeltaRule(const Operand& x) {
   for (Operand& operand : made) operand = ToHeads(operand, "linear_attn.in_proj");
   // The decay and the strength are small; the product's output is kept for their gradient.
   tape_.Keep(made[2].value);
-  const Operand convolved = Convolution(made[0], names_.delta_conv, delta.conv, true);
+  const Operand convolved = Convolution(made[0], names_.delta_conv, delta.conv);
   const Operand y = ScanDelta(PrepareByHead(convolved, made[2]), convolved.tokens);
   return ToTokens(GatedNorm(y, made[1], names_.delta_norm), names_.delta_out);
+}
+
+std::vector<int> RecurrentOperators::Constants(
+    std::initializer_list<std::string_view> modules) const {
+  std::vector<int> positions;
+  for (const std::string_view module : modules) {
+    for (const int position : find_(module).all()) positions.push_back(position);
+  }
+  return positions;
+}
+
+Operand RecurrentOperators::ScanChunks(const ChunkedScan& scan, const std::vector<Operand>& inputs,
+                                       const std::vector<int>& constants,
+                                       const std::function<Value()>& first_again) {
+  const std::int64_t tokens = inputs.front().tokens;
+  const Operand y = operators_.Make(Joined(scan.name, " output"), scan.heads * scan.head, tokens);
+  const std::int64_t flops =
+      tokens * (scan.heads * (4 * scan.head * scan.state + 2 * scan.chunk * scan.head) +
+                scan.groups * 2 * scan.chunk * scan.state);
+  const Bytes states(std::max<std::int64_t>(1, tokens / scan.chunk) * scan.heads * scan.head *
+                     scan.state * kFp32Size);
+  Pieces reads;
+  Bytes taken;
+  for (const Operand& input : inputs) {
+    if (!reads.empty() || !first_again) tape_.Keep(input.value);
+    reads.emplace_back(input.value);
+    taken += operators_.Size(input);
+  }
+  const Bytes made = operators_.Size(y);
+  tape_.Run(Scan(std::string(scan.name), ScanKind::kStateSpace, true, scan.chunk, flops,
+                 taken + states, made + states),
+            reads, {y.value}, constants);
+  tape_.OnBackward([=, this] {
+    Kernel gradient = Scan(Joined(scan.name, ".dgrad"), ScanKind::kStateSpace, false, scan.chunk,
+                           flops / 2 * 5, taken + made + states + states, taken + states + states);
+    gradient.model_flops = 2 * flops;
+    Pieces needed{tape_.GradientOf(y.value)};
+    needed.insert(needed.end(), reads.begin(), reads.end());
+    if (first_again) needed[1] = first_again();
+    // The states are computed again.
+    RunGradients(std::move(gradient), needed, reads, states, constants);
+  });
+  return y;
 }
 
 Operand RecurrentOperators::StateSpace(const Operand& x) {
@@ -300,45 +384,171 @@ Operand RecurrentOperators::StateSpace(const Operand& x) {
   std::vector<Operand> made = operators_.Linears(x, names_.state_in, modules, Outputs::kSideBySide);
   for (Operand& operand : made) operand = ToHeads(operand, names_.state_in);
   const Operand &gate = made[0], &convolved = made[1], &time = made[2];
-  const Operand mixed = Convolution(convolved, names_.state_conv, state.conv, true);
-  const std::int64_t tokens = mixed.tokens, heads = state.heads / parts();
-  const std::int64_t groups = std::max<std::int64_t>(1, state.groups / parts());
-  const Operand y = operators_.Make("mixer.scan output", heads * state.head, tokens);
-  tape_.Keep(time.value);
-  const std::int64_t flops =
-      tokens * (heads * (4 * state.head * state.state + 2 * state.chunk * state.head) +
-                groups * 2 * state.chunk * state.state);
-  const Bytes states(std::max<std::int64_t>(1, tokens / state.chunk) * heads * state.head *
-                     state.state * kFp32Size);
-  const Bytes taken = operators_.Size(mixed) + operators_.Size(time),
-              made_bytes = operators_.Size(y);
-  std::vector<int> constants;
-  for (const std::string_view module : {names_.state_a, names_.state_d, names_.state_bias}) {
-    for (const int position : find_(module).all()) constants.push_back(position);
+  const Operand mixed = Convolution(convolved, names_.state_conv, state.conv);
+  const Bytes size = operators_.Size(mixed);
+  const Kernel again = operators_.Memory(
+      Joined(names_.state_conv, ".again"),
+      (2 * state.conv + kSiluFlops) * LayerOperators::Elements(mixed), size, size);
+  const Operand y =
+      ScanChunks({.name = "mixer.scan",
+                  .heads = state.heads / parts(),
+                  .head = state.head,
+                  .state = state.state,
+                  .groups = std::max<std::int64_t>(1, state.groups / parts()),
+                  .chunk = state.chunk},
+                 {mixed, time}, Constants({names_.state_a, names_.state_d, names_.state_bias}),
+                 [=, this] { return tape_.RunToScratch(again, {convolved.value}); });
+  const Operand gated = state.norm ? GatedNorm(y, gate, names_.state_norm)
+                                   : operators_.GatedSilu(gate, y, "mixer.gate");
+  return ToTokens(gated, names_.state_out);
+}
+
+// The two gates and the input are views of one output.
+Operand RecurrentOperators::ShortConvolution(const Operand& x) {
+  const std::int64_t width = a_.short_conv.conv;
+  const std::vector<Operand> made = operators_.Linears(
+      x, names_.short_in,
+      {Module(names_.short_in, a_.hidden), Module("conv.out_gate", a_.hidden, true),
+       Module("conv.input", a_.hidden, true)},
+      Outputs::kApart);
+  const Operand gated = operators_.Multiply(made[0], made[2], "conv.gate");
+  const Operand mixed = Convolution(gated, names_.short_conv, width, false,
+                                    RowsOfPrevious(gated, names_.short_conv, width - 1));
+  return operators_.Multiply(made[1], mixed, "conv.out_gate.product");
+}
+
+// The gate, B, C and, without norms, the scan's other inputs are parts of larger tensors. Without
+// norms, the convolution and all that follows are one autograd function, which computes the
+// convolution, the time steps and the gated output again.
+Operand RecurrentOperators::SelectiveScan(const Operand& x) {
+  const model::SelectiveScan& scan = a_.selective_scan;
+  const auto restored = [&](const auto& run) {
+    if (!scan.norms) tape_.BeginRestored();
+    const Operand made = run();
+    tape_.EndRestored();
+    return made;
+  };
+  const std::vector<Operand> made = operators_.Linears(
+      x, names_.state_in,
+      {Module(names_.state_in, scan.inner), Module("mixer.gate", scan.inner, true)},
+      Outputs::kSideBySide);
+  const Operand& gate = made[1];
+  const Operand input =
+      restored([&] { return Convolution(made[0], names_.state_conv, scan.conv); });
+  constexpr std::string_view names[] = {"mixer.time_step", "mixer.B", "mixer.C"};
+  std::vector<Operand> parts =
+      in_16_bits_.Linears(input, names_.scan_inputs,
+                          {Module(names_.scan_inputs, scan.rank),
+                           Module(names[1], scan.state, true), Module(names[2], scan.state, true)},
+                          Outputs::kSideBySide);
+  const std::string_view norms[] = {names_.scan_time_norm, names_.scan_b_norm, names_.scan_c_norm};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    tape_.Keep(parts[i].value);
+    if (scan.norms) {
+      parts[i] = operators_.Norm(parts[i], norms[i], Normalization::kRmsNorm, find_(norms[i]));
+    }
+    if (i > 0) parts[i] = operators_.Transposed(parts[i], names[i], ".transpose");
   }
-  tape_.Run(Scan("mixer.scan", ScanKind::kStateSpace, true, state.chunk, flops, taken + states,
-                 made_bytes + states),
-            {mixed.value, time.value}, {y.value}, constants);
-  tape_.OnBackward([=, this] {
-    // The convolution's output and the states are computed again.
-    const Value again = tape_.MakeScratch(operators_.Size(mixed));
-    const Value states_again = tape_.MakeScratch(states);
-    tape_.RunBackward(
-        operators_.Memory(Joined(names_.state_conv, ".again"),
-                          (2 * state.conv + kSiluFlops) * LayerOperators::Elements(mixed),
-                          operators_.Size(mixed), operators_.Size(mixed)),
-        {convolved.value}, {again});
-    const Value d_mixed = tape_.MakeGradient(mixed.value), d_time = tape_.MakeGradient(time.value);
-    Kernel gradient =
-        Scan("mixer.scan.dgrad", ScanKind::kStateSpace, false, state.chunk, flops / 2 * 5,
-             taken + made_bytes + states + states, taken + states + states);
-    gradient.model_flops = 2 * flops;
-    tape_.RunBackward(std::move(gradient), {tape_.GradientOf(y.value), again, time.value},
-                      {d_mixed, d_time, states_again}, constants, constants);
-    tape_.Deliver(mixed.value, d_mixed);
-    tape_.Deliver(time.value, d_time);
+  // The scan adds the bias of the time steps.
+  ModulePositions weight = find_(names_.scan_time);
+  std::vector<int> constants = Constants({names_.state_a, names_.state_d});
+  if (weight.bias >= 0) constants.push_back(std::exchange(weight.bias, -1));
+  weight.frozen_bias = false;
+  const Operand time =
+      restored([&] { return in_16_bits_.Linear(parts[0], names_.scan_time, scan.inner, weight); });
+  const Operand y = operators_.Make("mixer.scan output", scan.inner, x.tokens);
+  const Operand gated = operators_.Make("mixer.scan gated output", scan.inner, x.tokens);
+  constexpr std::int64_t kChunk = 2048, kFlops = 9;
+  const std::int64_t chunks = operators_.options_.micro_batch_size *
+                              ((operators_.options_.sequence_length + kChunk - 1) / kChunk);
+  const Bytes states(chunks * scan.inner * 2 * scan.state * kFp32Size);
+  const Value ends = tape_.Make("mixer.scan states", states);
+  const Pieces reads{input.value, time.value, gate.value, parts[1].value, parts[2].value};
+  for (const Value value :
+       {input.value, time.value, gate.value, parts[1].value, parts[2].value, y.value, ends}) {
+    tape_.Keep(value);
+  }
+  const Bytes size = operators_.Size(y);
+  const Bytes taken = 3 * size + 2 * operators_.Size(parts[1]);
+  const std::int64_t flops = kFlops * x.tokens * scan.inner * scan.state;
+  const auto kernel = [&](const char* name, bool forward, std::int64_t work, Bytes read,
+                          Bytes written) {
+    Kernel made = Scan(name, ScanKind::kSelective, forward, kChunk, work, read, written);
+    made.data_type = DataType::kFp32;
+    return made;
+  };
+  tape_.Run(kernel("mixer.scan", true, flops, taken, size + states), reads, {y.value, ends},
+            constants);
+  // The scan's kernel has read the output and the gate.
+  restored([&] {
+    tape_.Run(operators_.Memory("mixer.scan.gate", kGateFlops * LayerOperators::Elements(y),
+                                Bytes(), size),
+              {y.value, gate.value}, {gated.value});
+    return gated;
   });
-  return ToTokens(GatedNorm(y, gate, names_.state_norm), names_.state_out);
+  Kernel gradient =
+      kernel("mixer.scan.dgrad", false, flops / 2 * 5, taken + 2 * size + states, taken);
+  gradient.model_flops = 2 * flops;
+  tape_.OnBackward([=, this] {
+    RunGradients(gradient, {tape_.GradientOf(gated.value)}, reads, Bytes(), constants);
+  });
+  return gated;
+}
+
+// Lightning attention scans like Mamba-2 with a state of its own for each head.
+Operand RecurrentOperators::DecayAttention(const Operand& x) {
+  const model::DecayAttention& decay = a_.decay;
+  const std::int64_t width = decay.inner();
+  const Operand mixed = operators_.Silu(
+      operators_.Linear(x, names_.decay_in, 3 * width, find_(names_.decay_in)), "self_attn.act_fn");
+  const Operand gate = operators_.Linear(x, names_.decay_gate, width, find_(names_.decay_gate));
+  const Operand y = ScanChunks({.name = "self_attn.scan",
+                                .heads = decay.heads,
+                                .head = decay.head,
+                                .state = decay.head,
+                                .groups = decay.heads,
+                                .chunk = decay.chunk},
+                               {mixed}, {});
+  return operators_.Multiply(
+      operators_.Sigmoid(gate, "self_attn.output_gate.sigmoid"),
+      operators_.Norm(y, names_.decay_norm, Normalization::kRmsNorm, find_(names_.decay_norm)),
+      "self_attn.output_gate.product");
+}
+
+Operand RecurrentOperators::Mix(Mixer mixer, const Operand& normalized) {
+  tape_.BeginModule(model::Module::kAttentionCore);
+  const Operand x = operators_.EnterColumns(normalized, "mixer");
+  Operand y;
+  std::string_view last;
+  bool fused = false;
+  switch (mixer) {
+    case Mixer::kDelta:
+      y = DeltaRule(x);
+      last = names_.delta_out;
+      break;
+    case Mixer::kStateSpace:
+      y = StateSpace(x);
+      last = names_.state_out;
+      break;
+    case Mixer::kShortConv:
+      y = ShortConvolution(x);
+      last = names_.short_out;
+      break;
+    case Mixer::kSelectiveScan:
+      y = SelectiveScan(x);
+      last = names_.state_out;
+      fused = !a_.selective_scan.norms;
+      break;
+    case Mixer::kDecay:
+      y = DecayAttention(x);
+      last = names_.decay_out;
+      break;
+    case Mixer::kAttention:
+    case Mixer::kNone:
+      break;
+  }
+  tape_.EndModule();
+  return (fused ? in_16_bits_ : operators_).LinearRows(y, last, a_.hidden, find_(last));
 }
 
 }  // namespace stepcast::model

@@ -50,11 +50,6 @@ std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& par
 
 }  // namespace
 
-WorkOptions WithoutQuantization(WorkOptions options) {
-  if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
-  return options;
-}
-
 class TransformerBlock::Parts {
  public:
   Parts(const Architecture& architecture, const WorkOptions& options, const LayerVariant& variant,
@@ -231,17 +226,17 @@ class TransformerBlock::Parts {
     return [this](std::string_view module) { return FindIfAny(parameters_, module); };
   }
 
-  // The mixer on its normalised input; the output is summed over the ranks.
+  // The mixers on their normalised input; the output is summed over the ranks.
   Operand Mix(const Operand& normalized) {
+    const Operand y = Mix(a_.mixer, normalized);
+    return a_.beside == Mixer::kNone ? y
+                                     : operators_.Add(y, Mix(a_.beside, normalized), "mixers.add");
+  }
+  Operand Mix(Mixer mixer, const Operand& normalized) {
     if (a_.shared_key.exists()) return Projection(SharedKeyOf(normalized));
-    if (a_.mixer == Mixer::kAttention) return Projection(AttentionOf(normalized));
+    if (mixer == Mixer::kAttention) return Projection(AttentionOf(normalized));
     recurrent_.emplace(operators_, a_, names_, Finder());
-    tape_.BeginModule(Module::kAttentionCore);
-    const Operand whole = operators_.EnterColumns(normalized, "mixer");
-    const bool delta = a_.mixer == Mixer::kDelta;
-    const Operand y = delta ? recurrent_->DeltaRule(whole) : recurrent_->StateSpace(whole);
-    tape_.EndModule();
-    return Rows(y, delta ? names_.delta_out : names_.state_out);
+    return recurrent_->Mix(mixer, normalized);
   }
 
   // Both layers read attention's output, each with norms of its own (transformers, models/gemma4).
@@ -822,6 +817,9 @@ class TransformerBlock::Parts {
   Operand Activated(const Operand& up) {
     if (a_.activator == Activator::kGelu) return operators_.Gelu(up, names_.activator);
     if (a_.activator == Activator::kRelu) return operators_.Relu(up, names_.activator);
+    if (a_.activator == Activator::kXielu) {
+      return operators_.Xielu(up, names_.activator, Find(parameters_, names_.activator));
+    }
     return operators_.SquaredRelu(up, names_.activator);
   }
 

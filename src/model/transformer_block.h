@@ -30,8 +30,4 @@ class TransformerBlock {
   std::unique_ptr<Parts> parts_;
 };
 
-// Returns `options` for GEMMs that remain in 16 bits in a model whose other GEMMs are in 8 or 4
-// bits.
-WorkOptions WithoutQuantization(WorkOptions options);
-
 }  // namespace stepcast::model

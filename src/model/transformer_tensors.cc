@@ -44,15 +44,21 @@ class LayerParameters : public ParameterList {
     if (a_.norm_bias) AddWhole(module, {a_.hidden}, Of::kBias);
   }
 
-  // The token mixer's tensors.
-  void Mixer() {
-    switch (a_.mixer) {
+  // A token mixer's tensors.
+  void Mixer(model::Mixer mixer) {
+    switch (mixer) {
       case model::Mixer::kAttention:
         return Attention();
       case model::Mixer::kDelta:
         return DeltaRule();
       case model::Mixer::kStateSpace:
         return StateSpace();
+      case model::Mixer::kShortConv:
+        return ShortConvolution();
+      case model::Mixer::kSelectiveScan:
+        return SelectiveScan();
+      case model::Mixer::kDecay:
+        return DecayAttention();
       case model::Mixer::kNone:
         return;
     }
@@ -131,6 +137,7 @@ class LayerParameters : public ParameterList {
               Pairing::kColumns);
     }
     AdaptedRows(names_.down, a_.feed_forward, bias, adapted_.down);
+    if (a_.activator == Activator::kXielu) AddCopied(names_.activator, {2});
   }
 
   // One site of hyper-connections: weights into and out of each stream and between streams, with
@@ -284,7 +291,7 @@ class LayerParameters : public ParameterList {
       AddDivided(names_.delta_a, {delta.value_heads}, Of::kWeight, true);
     };
     const auto conv = [&](std::string_view module, std::int64_t channels) {
-      AddDivided(module, {channels, 1, delta.conv});
+      Convolution(module, channels, delta.conv, false);
     };
     if (!delta.by_channel) {
       constants(delta.value_heads);
@@ -309,17 +316,52 @@ class LayerParameters : public ParameterList {
     Linear(names_.delta_out, values, a_.hidden, false, Pairing::kRows);
   }
 
+  void Convolution(std::string_view module, std::int64_t channels, std::int64_t width, bool bias) {
+    AddDivided(module, {channels, 1, width});
+    if (bias) AddDivided(module, {channels}, Of::kBias);
+  }
+
+  // Divided by channels.
+  void ShortConvolution() {
+    const model::ShortConvolution& conv = a_.short_conv;
+    Convolution(names_.short_conv, a_.hidden, conv.conv, conv.bias);
+    Linear(names_.short_in, a_.hidden, 3 * a_.hidden, conv.bias, Pairing::kColumns);
+    Linear(names_.short_out, a_.hidden, a_.hidden, conv.bias, Pairing::kRows);
+  }
+
+  // Not divided: no framework has tensor parallelism for these two mixers.
+  void SelectiveScan() {
+    const model::SelectiveScan& scan = a_.selective_scan;
+    AddCopied(names_.state_a, {scan.inner, scan.state}, Of::kWeight, true);
+    AddCopied(names_.state_d, {scan.inner}, Of::kWeight, true);
+    Convolution(names_.state_conv, scan.inner, scan.conv, scan.conv_bias);
+    Linear(names_.state_in, a_.hidden, 2 * scan.inner, scan.projection_bias, Pairing::kColumns);
+    Columns(names_.scan_inputs, scan.inner, scan.rank + 2 * scan.state);
+    Linear(names_.scan_time, scan.rank, scan.inner, true, Pairing::kColumns);
+    Linear(names_.state_out, scan.inner, a_.hidden, scan.projection_bias, Pairing::kRows);
+    if (!scan.norms) return;
+    AddCopied(names_.scan_time_norm, {scan.rank});
+    AddCopied(names_.scan_b_norm, {scan.state});
+    AddCopied(names_.scan_c_norm, {scan.state});
+  }
+  void DecayAttention() {
+    const std::int64_t width = a_.decay.inner();
+    AddCopied(names_.decay_norm, {width});
+    Columns(names_.decay_in, a_.hidden, 3 * width);
+    Linear(names_.decay_out, width, a_.hidden, false, Pairing::kRows);
+    Columns(names_.decay_gate, a_.hidden, width);
+  }
+
   // Divided by heads and groups, as in Megatron-Core (megatron/core/ssm/mamba_mixer.py).
   void StateSpace() {
     const model::StateSpace& state = a_.state_space;
     for (const std::string_view module : {names_.state_bias, names_.state_a, names_.state_d}) {
       AddDivided(module, {state.heads}, Of::kWeight, true);
     }
-    AddDivided(names_.state_conv, {state.convolved(), 1, state.conv});
-    if (state.conv_bias) AddDivided(names_.state_conv, {state.convolved()}, Of::kBias);
+    Convolution(names_.state_conv, state.convolved(), state.conv, state.conv_bias);
     Linear(names_.state_in, a_.hidden, state.inner() + state.convolved() + state.heads,
            state.projection_bias, Pairing::kColumns);
-    AddDivided(names_.state_norm, {state.inner()});
+    if (state.norm) AddDivided(names_.state_norm, {state.inner()});
     Linear(names_.state_out, state.inner(), a_.hidden, state.projection_bias, Pairing::kRows);
   }
 
@@ -432,7 +474,8 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   const bool in_order = TraitsOf(a).norms_in_order || both_first;
   if (in_order) parameters.Norm(names.attention_norm);
   if (both_first && !shares_norm) parameters.Norm(names.feed_forward_norm);
-  parameters.Mixer();
+  parameters.Mixer(a.mixer);
+  parameters.Mixer(a.beside);
   parameters.Cross();
   if (in_order && !both_first && !shares_norm) parameters.Norm(names.feed_forward_norm);
   if (post_norm) parameters.Norm(names.attention_norm);

@@ -65,7 +65,7 @@ class ContextRules : public Rules {
   // Megatron-Core exchanges tokens for heads before a recurrent layer, and back after it.
   void CheckRecurrent() {
     if (facts_.recurrent.empty()) return;
-    if (facts_.recurrent_by_channel) {
+    if (facts_.recurrent_without_context) {
       RefuseAxis(fmt::format("no framework supports context parallelism for {}", facts_.recurrent),
                  "write context: 1");
       return;

@@ -45,7 +45,13 @@ struct Facts {
   // are divided among tensor- and context-parallel ranks. Empty: no recurrent layers.
   std::string recurrent{};
   std::vector<std::int64_t> recurrent_heads{};
-  bool recurrent_by_channel = false;  // Kimi delta attention
+  // Whether no framework supports context parallelism for the recurrent layers (Kimi delta
+  // attention).
+  bool recurrent_without_context = false;
+  // A mixer that only transformers implements, without tensor parallelism: "short convolutions".
+  // Empty: the model has no such mixer.
+  std::string mixer_of_transformers{};
+  bool mixer_divides = false;  // tensor parallelism could divide mixer_of_transformers
   // A rare part of the model: "cross-attention", "attention without a causal mask", "an input of
   // numbers", "a head that does not predict words". Empty: no rare part.
   std::string unusual_part{};

@@ -1,5 +1,5 @@
 // Rules about parts of models that only some frameworks, kernels and axes support: cross-attention,
-// attention without a causal mask, inputs and predictions other than words.
+// attention without a causal mask, mixers of transformers, inputs and predictions other than words.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,8 +17,9 @@ class PartRules : public Rules {
 
   void CheckAll() {
     CheckDistances();
+    CheckMixer();
     if (facts_.unusual_part.empty()) return;
-    CheckFramework();
+    CheckFramework(facts_.unusual_part);
     CheckAxes();
     CheckLoss();
     CheckDocuments();
@@ -27,12 +28,21 @@ class PartRules : public Rules {
 
  private:
   // Frameworks with layers of their own have other models of these kinds.
-  void CheckFramework() {
+  void CheckFramework(std::string_view part) {
     if (!request_.framework || !TraitsOf(*request_.framework).fuses_products) return;
     Add("framework", "plan.part-not-of-framework",
-        fmt::format("models with {} are not supported with framework {}", facts_.unusual_part,
+        fmt::format("models with {} are not supported with framework {}", part,
                     plan::Name(*request_.framework)),
         "write framework: ddp, fsdp1, fsdp2 or deepspeed");
+  }
+
+  // The costs of `reference` are those of an ideal implementation, which divides any mixer.
+  void CheckMixer() {
+    if (facts_.mixer_of_transformers.empty()) return;
+    CheckFramework(facts_.mixer_of_transformers);
+    const bool textbook = request_.framework && TraitsOf(*request_.framework).textbook;
+    if (textbook && facts_.mixer_divides) return;
+    RefuseAxis("tensor", request_.tensor.value_or(1), facts_.mixer_of_transformers);
   }
 
   void RefuseAxis(const char* axis, std::int64_t ranks, std::string_view part) {

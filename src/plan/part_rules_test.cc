@@ -37,6 +37,25 @@ TEST(PartRulesTest, FrameworksWithLayersOfTheirOwnLackThem) {
   }
 }
 
+TEST(PartRulesTest, OnlyTransformersHasSomeMixers) {
+  Facts facts;
+  facts.mixer_of_transformers = "short convolutions";
+  Request request;
+  request.tensor = 2;
+  request.framework = Framework::kMegatron;
+  EXPECT_EQ(Codes(request, facts),
+            (std::vector<std::string>{"framework plan.part-not-of-framework",
+                                      "parallelism.tensor plan.axis-not-supported-with"}));
+  request.framework = Framework::kFsdp2;
+  EXPECT_EQ(Codes(request, facts),
+            std::vector<std::string>{"parallelism.tensor plan.axis-not-supported-with"});
+  request.framework = Framework::kReference;
+  EXPECT_EQ(Codes(request, facts),
+            std::vector<std::string>{"parallelism.tensor plan.axis-not-supported-with"});
+  facts.mixer_divides = true;
+  EXPECT_TRUE(Codes(request, facts).empty());
+}
+
 TEST(PartRulesTest, RefuseAxes) {
   Request request;
   request.tensor = 2;

@@ -1,6 +1,7 @@
 #include "src/scenario/block_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdint>
 #include <functional>
@@ -163,7 +164,33 @@ void ReadStateSpace(MappingReader& reader, Architecture& a) {
   reader.Optional("conv", state.conv, kWidth);
   reader.Optional("conv_bias", state.conv_bias);
   reader.Optional("bias", state.projection_bias);
+  reader.Optional("norm", state.norm);
   reader.Optional("chunk", state.chunk, kWidth);
+}
+
+void ReadShortConvolution(MappingReader& reader, Architecture& a) {
+  a.mixer = Mixer::kShortConv;
+  reader.Optional("conv", a.short_conv.conv, kWidth);
+  reader.Optional("bias", a.short_conv.bias);
+}
+
+void ReadSelectiveScan(MappingReader& reader, Architecture& a) {
+  a.mixer = Mixer::kSelectiveScan;
+  model::SelectiveScan& scan = a.selective_scan;
+  reader.Required("inner", scan.inner, kWidth);
+  reader.Required("rank", scan.rank, kWidth);
+  reader.Optional("state", scan.state, kWidth);
+  reader.Optional("conv", scan.conv, kWidth);
+  reader.Optional("conv_bias", scan.conv_bias);
+  reader.Optional("bias", scan.projection_bias);
+  reader.Optional("norms", scan.norms);
+}
+
+void ReadDecayAttention(MappingReader& reader, Architecture& a) {
+  a.mixer = Mixer::kDecay;
+  reader.Required("heads", a.decay.heads, kWidth);
+  reader.Required("head", a.decay.head, kWidth);
+  reader.Optional("chunk", a.decay.chunk, kWidth);
 }
 
 // The context's rows are known when the encoder has been read.
@@ -181,16 +208,56 @@ void ReadCross(MappingReader& reader, Architecture& a) {
   reader.Optional("qk_norm", cross.norms);
 }
 
-Architecture ReadMixer(const Node& node, Architecture a, Diagnostics& diagnostics) {
+// The two parts that `of` names, which are defined above. Null if there is no such part.
+std::array<const Architecture*, 2> ReadPair(MappingReader& reader, const Parts& before) {
+  std::array<const Architecture*, 2> pair{};
+  const auto names = reader.ReadWords("of", Need::kRequired);
+  for (std::size_t i = 0; names && names->size() == pair.size() && i < pair.size(); ++i) {
+    const auto found = before.find((*names)[i]);
+    if (found != before.end()) pair[i] = &found->second;
+  }
+  return pair;
+}
+
+// `of`: attention and a recurrent mixer.
+void ReadParallelMixers(MappingReader& reader, const Parts& before, Architecture& a) {
+  const auto [attention, recurrent] = ReadPair(reader, before);
+  const bool both = attention != nullptr && recurrent != nullptr &&
+                    attention->mixer == Mixer::kAttention && !attention->shared_key.exists() &&
+                    attention->beside == Mixer::kNone && model::IsRecurrent(recurrent->mixer);
+  if (!both) {
+    reader.Report("of", "model.impossible",
+                  "'of' must list attention and a recurrent mixer, both defined earlier in mixers",
+                  "write 'of: [ATTENTION, MIXER]'");
+    return;
+  }
+  a = *attention;
+  a.beside = recurrent->mixer;
+  a.delta = recurrent->delta;
+  a.state_space = recurrent->state_space;
+  a.short_conv = recurrent->short_conv;
+  a.selective_scan = recurrent->selective_scan;
+  a.decay = recurrent->decay;
+}
+
+Architecture ReadMixer(const Node& node, Architecture a, const Parts& before,
+                       Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
-  using Read = void (*)(MappingReader & reader, Architecture & a);
+  using Read = std::function<void(MappingReader & reader, Architecture & a)>;
+  const auto parallel = [&before](MappingReader& fields, Architecture& both) {
+    ReadParallelMixers(fields, before, both);
+  };
   const auto read = reader.ReadWord<Read>("kind", Need::kRequired,
                                           {{"attention", ReadAttention},
                                            {"cross", ReadCross},
                                            {"latent", ReadLatent},
                                            {"shared_kv", ReadSharedKey},
                                            {"delta", ReadDelta},
-                                           {"state_space", ReadStateSpace}});
+                                           {"state_space", ReadStateSpace},
+                                           {"short_conv", ReadShortConvolution},
+                                           {"selective_scan", ReadSelectiveScan},
+                                           {"lightning", ReadDecayAttention},
+                                           {"parallel", parallel}});
   if (!read) return a;
   (*read)(reader, a);
   reader.Finish();
@@ -200,18 +267,20 @@ Architecture ReadMixer(const Node& node, Architecture a, Diagnostics& diagnostic
 // ---- feed-forward layers ----
 
 void ReadActivation(MappingReader& reader, Architecture& a) {
-  enum class Function : std::uint8_t { kSilu, kGelu, kSquaredRelu, kRelu };
+  enum class Function : std::uint8_t { kSilu, kGelu, kSquaredRelu, kRelu, kXielu };
   Function function = Function::kSilu;
   reader.Optional("activation", function,
                   {{"silu", Function::kSilu},
                    {"gelu", Function::kGelu},
                    {"relu2", Function::kSquaredRelu},
-                   {"relu", Function::kRelu}});
+                   {"relu", Function::kRelu},
+                   {"xielu", Function::kXielu}});
   bool gated = function == Function::kSilu;
   reader.Optional("gated", gated);
-  if (gated && (function == Function::kSquaredRelu || function == Function::kRelu)) {
+  if (gated && function != Function::kSilu && function != Function::kGelu) {
     reader.Report("gated", "model.impossible",
-                  "feed-forward layers with a ReLU gate are not supported", "write 'gated: false'");
+                  "feed-forward layers are supported only with a SiLU or GELU gate",
+                  "write 'gated: false'");
   }
   if (!gated && function == Function::kSilu) {
     reader.Report("activation", "model.impossible",
@@ -219,9 +288,10 @@ void ReadActivation(MappingReader& reader, Architecture& a) {
                   "write 'gated: true', or choose another activation");
   }
   a.activator = gated ? (function == Function::kGelu ? Activator::kGeGlu : Activator::kSwiGlu)
-                : function == Function::kGelu ? Activator::kGelu
-                : function == Function::kRelu ? Activator::kRelu
-                                              : Activator::kSquaredRelu;
+                : function == Function::kGelu  ? Activator::kGelu
+                : function == Function::kRelu  ? Activator::kRelu
+                : function == Function::kXielu ? Activator::kXielu
+                                               : Activator::kSquaredRelu;
 }
 
 void ReadDense(MappingReader& reader, Architecture& a) {
@@ -270,18 +340,13 @@ void TakeBoth(const Architecture& dense, const Architecture& experts, Architectu
   a.experts.beside_dense = true;
 }
 
-// `of`: a dense layer and a layer of experts among the parts that are defined above.
+// `of`: a dense layer and a layer of experts.
 void ReadParallel(MappingReader& reader, const Parts& before, Architecture& a) {
-  const auto names = reader.ReadWords("of", Need::kRequired);
-  const auto find = [&](std::size_t i) -> const Architecture* {
-    const auto found = names && i < names->size() ? before.find((*names)[i]) : before.end();
-    return found == before.end() ? nullptr : &found->second;
-  };
-  const Architecture *dense = find(0), *experts = find(1);
+  const auto [dense, experts] = ReadPair(reader, before);
   if (dense != nullptr && experts != nullptr && dense->feed_forward > 0 &&
       experts->experts.exist()) {
     TakeBoth(*dense, *experts, a);
-  } else if (names) {
+  } else {
     reader.Report("of", "model.impossible",
                   "'of' must list a dense layer and a layer of experts, both defined earlier in "
                   "feed_forwards",
@@ -564,8 +629,9 @@ Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Fami
   base.branch_norms = !NamesOf(base).attention_post_norm.empty();
   Diagnostics& diagnostics = reader.diagnostics();
   const Parts mixers =
-      ReadParts(reader, "mixers", Need::kRequired,
-                [&](const Node& node, const Parts&) { return ReadMixer(node, base, diagnostics); });
+      ReadParts(reader, "mixers", Need::kRequired, [&](const Node& node, const Parts& before) {
+        return ReadMixer(node, base, before, diagnostics);
+      });
   const Parts feed_forwards = ReadParts(reader, "feed_forwards", Need::kOptional,
                                         [&](const Node& node, const Parts& before) {
                                           return ReadFeedForward(node, base, before, diagnostics);

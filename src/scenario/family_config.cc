@@ -507,12 +507,14 @@ class ConfigEvaluator {
       used_blocks_.insert(entry.key);
       for (const YamlTree& part : entry.value->items) used_parts_.insert(part->scalar);
     }
-    const YamlNode* feed_forwards = Child(model, "feed_forwards");
-    if (feed_forwards == nullptr) return;
-    for (const YamlNode::Entry& entry : feed_forwards->entries) {
-      if (!used_parts_.contains(entry.key)) continue;
-      if (const YamlNode* of = Child(*entry.value, "of")) {
-        for (const YamlTree& part : of->items) used_parts_.insert(part->scalar);
+    for (const char* section : {"mixers", "feed_forwards"}) {
+      const YamlNode* parts = Child(model, section);
+      if (parts == nullptr) continue;
+      for (const YamlNode::Entry& entry : parts->entries) {
+        if (!used_parts_.contains(entry.key)) continue;
+        if (const YamlNode* of = Child(*entry.value, "of")) {
+          for (const YamlTree& part : of->items) used_parts_.insert(part->scalar);
+        }
       }
     }
   }

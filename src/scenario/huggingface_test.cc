@@ -1110,9 +1110,10 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
       "gemma3_text, glm, glm4, glm4_moe, glm4v_moe_text, glm4v_text, gpt2, gpt_bigcode, "
       "gpt_neox, gpt_oss, gptj, granite, granitemoe, granitemoeshared, helium, internlm, "
       "internlm2, internlm3, kimi_k2, llama, llama4_text, megatron-bert, minicpm, "
-      "minimax_m2, mistral, mixtral, mpt, nemotron, olmo2, olmoe, phi, phi3, phi3_v, "
+      "minimax_m2, ministral, mistral, mixtral, mpt, nemotron, olmo2, olmoe, phi, phi3, phi3_v, "
       "phi4_multimodal, phi4mm, phimoe, qwen, qwen2, qwen2_moe, qwen3, qwen3_moe, "
-      "qwen3_omni_moe_text, roberta, seed_oss, smollm3, stablelm, starcoder2, xlm-roberta";
+      "qwen3_omni_moe_text, roberta, seed_oss, smollm3, solar_open, stablelm, starcoder2, "
+      "vaultgemma, xlm-roberta";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
@@ -1123,9 +1124,9 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
                   "modernbert differs from bert by rotary positions and windows, but stepcast "
                   "does not model this feature; " +
                   known));
-  EXPECT_THAT(MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
-              testing::StartsWith("jamba has Mamba-1 layers, but stepcast does not model this "
-                                  "feature; " +
+  EXPECT_THAT(MistakesIn("{\"model_type\": \"zamba2\"}").at(0).hint,
+              testing::StartsWith("zamba has attention layers that share their weights, but "
+                                  "stepcast does not model this feature; " +
                                   known));
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }

@@ -29,8 +29,9 @@ void AddKinds(const model::Architecture& architecture, plan::Facts& facts) {
     facts.divided.push_back({name, extent, columns});
   };
   facts.divided.clear();
-  for (const model::Architecture& kind : architecture.kinds) {
-    switch (kind.mixer) {
+  const auto add_mixer = [&](const model::Architecture& kind, model::Mixer mixer) {
+    if (model::IsRecurrent(mixer)) facts.recurrent = model::Name(mixer);
+    switch (mixer) {
       case model::Mixer::kAttention: {
         divide("heads", kind.heads);
         // Ranks share a key-value head only if one product makes whole heads of one size.
@@ -41,19 +42,31 @@ void AddKinds(const model::Architecture& architecture, plan::Facts& facts) {
       case model::Mixer::kDelta:
         divide("key_heads", kind.delta.key_heads);
         divide("value_heads", kind.delta.value_heads);
-        facts.recurrent = kind.delta.by_channel ? "Kimi delta attention" : "the gated delta rule";
-        facts.recurrent_by_channel = kind.delta.by_channel;
+        if (kind.delta.by_channel) facts.recurrent = "Kimi delta attention";
+        facts.recurrent_without_context = kind.delta.by_channel;
         facts.recurrent_heads = {kind.delta.key_heads, kind.delta.value_heads};
         break;
       case model::Mixer::kStateSpace:
         divide("groups", kind.state_space.groups);
         divide("state-space heads", kind.state_space.heads);
-        facts.recurrent = "Mamba-2";
         facts.recurrent_heads = {kind.state_space.heads};
+        break;
+      case model::Mixer::kShortConv:
+        divide("hidden_size", kind.hidden);
+        facts.mixer_of_transformers = model::Name(mixer);
+        facts.mixer_divides = true;
+        break;
+      case model::Mixer::kSelectiveScan:
+      case model::Mixer::kDecay:
+        facts.mixer_of_transformers = model::Name(mixer);
+        facts.recurrent_without_context = true;
         break;
       case model::Mixer::kNone:
         break;
     }
+  };
+  for (const model::Architecture& kind : architecture.kinds) {
+    for (const model::Mixer mixer : {kind.mixer, kind.beside}) add_mixer(kind, mixer);
     divide("width", kind.feed_forward);
     divide("shared_expert_intermediate_size", kind.experts.shared_feed_forward);
   }

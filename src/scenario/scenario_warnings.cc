@@ -218,17 +218,27 @@ void WarnOfAssumedRates(Scenario& scenario) {
   const auto any = [&](const auto& has) {
     return std::any_of(architecture->kinds.begin(), architecture->kinds.end(), has);
   };
-  if (any([](const model::Architecture& kind) { return kind.mixer == model::Mixer::kDelta; })) {
+  if (any([](const model::Architecture& kind) { return Has(kind, model::Mixer::kDelta); })) {
     scenario.warnings.push_back(
         "the time of delta-rule scans is based on flash-linear-attention on H200. Other libraries "
         "are up to three times as fast; the step's range includes their speed");
   }
-  if (any([](const model::Architecture& kind) {
-        return kind.mixer == model::Mixer::kStateSpace;
-      })) {
+  if (any([](const model::Architecture& kind) { return Has(kind, model::Mixer::kStateSpace); })) {
     scenario.warnings.push_back(
         "Mamba-2's scans have not been measured. The forecast uses the rate of the delta rule, and "
         "a wider range for the step time");
+  }
+  if (any([](const model::Architecture& kind) { return Has(kind, model::Mixer::kDecay); })) {
+    scenario.warnings.push_back(
+        "scans of lightning attention have not been measured. The forecast uses the rate of the "
+        "delta rule, and a wider range for the step time");
+  }
+  if (any([](const model::Architecture& kind) {
+        return Has(kind, model::Mixer::kSelectiveScan);
+      })) {
+    scenario.warnings.push_back(
+        "Mamba-1's scans have not been measured. The forecast assumes a quarter of the peak rate "
+        "of FP32, and a wider range for the step time");
   }
   if (any([](const model::Architecture& kind) {
         return kind.indexer.chooses() || kind.shared_key.exists();
