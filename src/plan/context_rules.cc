@@ -74,7 +74,8 @@ class ContextRules : public Rules {
       RefuseAxis(fmt::format("PyTorch's context parallelism supports only attention, but the model "
                              "has layers of {}",
                              facts_.recurrent),
-                 "write context: 1, or framework: megatron");
+                 facts_.mixer_of_transformers.empty() ? "write context: 1, or framework: megatron"
+                                                      : "write context: 1");
       return;
     }
     const std::int64_t ranks = ranks_ * request_.tensor.value_or(1);

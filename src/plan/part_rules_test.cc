@@ -89,6 +89,19 @@ TEST(PartRulesTest, TorchtitanHasNoFurtherTokensWithContextRanks) {
   EXPECT_EQ(violations[0].code, "plan.axis-not-supported-with");
 }
 
+// Megatron-LM divides sequences of recurrent layers among ranks, but has no short convolutions.
+TEST(PartRulesTest, HintsForContextNameFrameworksWithTheMixer) {
+  Request request = Legal();
+  request.framework = Framework::kFsdp2;
+  request.zero_stage = 3;
+  request.context = 2;
+  Facts facts = EightDevices();
+  facts.recurrent = "short convolutions";
+  EXPECT_EQ(Check(request, facts).at(0).hint, "write context: 1, or framework: megatron");
+  facts.mixer_of_transformers = facts.recurrent;
+  EXPECT_EQ(Check(request, facts).at(0).hint, "write context: 1");
+}
+
 TEST(PartRulesTest, NumbersByDistanceStayOnOneStage) {
   Request request;
   request.pipeline = 2;
