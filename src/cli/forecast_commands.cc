@@ -388,7 +388,8 @@ Outcome Memory(const MemoryOptions& options) {
            },
        .page = [&] { return report::MemoryPage(memory->scenario, memory->report, fitting); },
        .below = fitting == nullptr ? "" : OnItsOwnLines(report::FittingText(*fitting)),
-       .memory = &memory->own},
+       .memory = &memory->own,
+       .judged = options.max_micro_batch ? "the plan with the largest micro-batch" : "the plan"},
       Warnings(memory->scenario));
 }
 

@@ -83,9 +83,10 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
               const std::function<Outcome()>& command) {
   if (files.files.size() == 1 && !foreign::IsOfAnotherProgram(files.files.front())) {
     scenario = files.files.front();
-    // Added last, since these options set keys that the others may set too.
-    const auto add = [&set](const char* key, const std::string& value) {
-      if (!value.empty()) set.push_back(fmt::format("{}={}", key, value));
+    // --set comes last, so that hints with --set work beside every other option.
+    std::vector<std::string> given;
+    const auto add = [&given](const char* key, const std::string& value) {
+      if (!value.empty()) given.push_back(fmt::format("{}={}", key, value));
     };
     if (auto fault = foreign::TwoClusters(files)) return WrongInput({*std::move(fault)});
     if (!files.gpus.empty()) {
@@ -110,7 +111,20 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
                                     "{} --set KEY=VALUE -o my.yaml",
                                     files.files.front()));
     }
-    return command();
+    std::vector<std::string> notes;
+    for (const std::string& option : given) {
+      const std::string key = option.substr(0, option.find('=') + 1);
+      for (const std::string& other : set) {
+        if (other.starts_with(key) && other != option) {
+          notes.push_back(
+              fmt::format("--set {} replaces {}, which another option sets", other, option));
+        }
+      }
+    }
+    set.insert(set.begin(), given.begin(), given.end());
+    Outcome outcome = command();
+    outcome.messages = Lines("note", notes) + outcome.messages;
+    return outcome;
   }
   if (!files.family.empty()) set.push_back("model=" + OfFamily(files));
   auto imported = foreign::Import(ImportRequestOf(files, set));

@@ -272,6 +272,25 @@ TEST_F(MainTest, SetOverridesAndResolvedEchoesIt) {
   EXPECT_EQ(resolved.at("data_parallel").at("bucket_size"), "1 MiB");
 }
 
+TEST_F(MainTest, SetReplacesOtherOptions) {
+  const ShellResult result = Run("simulate " + Path("toy.yaml") +
+                                 " --global-batch 4 --set training.global_batch_size=8"
+                                 " --set training.gradient_accumulation=null --json");
+  ASSERT_EQ(result.status, 0) << result.messages;
+  EXPECT_EQ(json::parse(result.output).at("resolved").at("training").at("gradient_accumulation"),
+            2);
+  EXPECT_THAT(result.messages,
+              HasSubstr("--set training.global_batch_size=8 replaces training.global_batch_size=4, "
+                        "which another option sets"));
+}
+
+TEST_F(MainTest, ASearchTakesMicroBatchesThatAStepCanHave) {
+  const ShellResult result =
+      Run("plan gpt2 --gpus '1 x rtx-4090' --global-batch 4096 --framework ddp --within 1s");
+  EXPECT_EQ(result.status, 0) << result.messages;
+  EXPECT_THAT(result.output, HasSubstr("training.micro_batch_size=2"));
+}
+
 // The file is the output of `calibrate --output here.yaml`.
 TEST_F(MainTest, SetNamesFilesOfTheWorkingDirectory) {
   fs::create_directory(Path("here"));

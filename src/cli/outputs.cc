@@ -149,27 +149,27 @@ Outcome AnswerPrinter::Print(const PrintedAnswer& answer, std::string messages) 
                                   : report::Wrapped(answer.text()) + answer.below;
   if (answer.memory != nullptr) {
     AnswerFit(answer.memory->verdict(), answer.memory->fit_probability, forms_.fit_probability,
-              outcome);
+              outcome, answer.judged);
   }
   return outcome;
 }
 
 void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optional<double> least,
-               Outcome& outcome) {
+               Outcome& outcome, const char* plan) {
   if (verdict == forecast::MemoryVerdict::kDoesNotFit) {
     outcome.status = kAnswerIsNo;
   } else if (least && probability < *least) {
     outcome.status = kMayNotFit;
     outcome.messages += fmt::format(
-        "stepcast: the probability that the plan fits is {}, less than the required "
+        "stepcast: the probability that {} fits is {}, less than the required "
         "--fit-probability {}\n",
-        probability, *least);
+        plan, probability, *least);
   } else if (!least && verdict == forecast::MemoryVerdict::kMayNotFit) {
     outcome.messages += fmt::format(
-        "warning: the plan may not fit. Given the error of memory forecasts, the probability that "
-        "the plan fits is {}. With --fit-probability P, the exit status is 4 if the probability is "
-        "below P\n",
-        probability);
+        "warning: {} may not fit. Given the error of memory forecasts, the probability that it "
+        "fits "
+        "is {}. With --fit-probability P, the exit status is 4 if the probability is below P\n",
+        plan, probability);
   }
 }
 

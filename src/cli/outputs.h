@@ -112,6 +112,7 @@ struct PrintedAnswer {
   std::function<std::string()> page{};
   std::string below{};                               // follows the wrapped text
   const forecast::MemoryForecast* memory = nullptr;  // sets the status by AnswerFit; null: kDone
+  const char* judged = "the plan";                   // what needs this memory
 };
 
 // Prints an answer in the form that the user chose, and writes its page.
@@ -133,9 +134,10 @@ class AnswerPrinter {
 
 // Sets the status of `outcome` by the memory forecast. kAnswerIsNo: the plan does not fit.
 // kMayNotFit: the probability that the plan fits is below `least` (--fit-probability). kDone
-// otherwise. Without `least`, a plan that may not fit causes a warning.
+// otherwise. Without `least`, a plan that may not fit causes a warning. `plan` is the plan's name
+// in messages.
 void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optional<double> least,
-               Outcome& outcome);
+               Outcome& outcome, const char* plan = "the plan");
 
 // The values of --emit and --force.
 struct EmitOptions {

@@ -149,7 +149,12 @@ std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
         std::pow(known[i].value_or(unknown) * static_cast<double>(exposed[i].picoseconds()), 2);
   }
   const Time half = Picoseconds(std::llround(kNineOfTen * std::sqrt(variance)));
-  return TimeRange{std::max(Time(), step_time - half), step_time + half};
+  // No step takes no time: beyond half of the step, the lower end falls as 1 / half.
+  const Time low = half + half <= step_time
+                       ? step_time - half
+                       : Picoseconds(std::llround(static_cast<double>(step_time.picoseconds()) *
+                                                  (step_time / (half * 4))));
+  return TimeRange{low, step_time + half};
 }
 
 std::optional<BytesRange> MemoryRange(Bytes peak,

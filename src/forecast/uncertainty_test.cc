@@ -77,6 +77,15 @@ TEST(Uncertainty, OfSourcesComesOnTop) {
               1e-9);
 }
 
+// 60 % of the step: the lower end is step / (4 x 0.6).
+TEST(Uncertainty, LowerEndIsMoreThanZero) {
+  const auto range =
+      StepTimeRange(Exposed(Seconds(12), {}, {}), Seconds(12), {{"step", 0.6 / kFactor, 0}});
+  ASSERT_TRUE(range.has_value());
+  EXPECT_NEAR(range->low.seconds(), 5, 1e-6);
+  EXPECT_NEAR(range->high.seconds(), 19.2, 1e-6);
+}
+
 // If devices make a step 4 % longer, the range allows 0 or 8 %; 3 % of sources are added.
 TEST(Uncertainty, OfDevicesGrowsWithTheirNumber) {
   const PartTimes exposed = Exposed(Seconds(6), {}, Seconds(4));
@@ -108,12 +117,6 @@ TEST(Uncertainty, OfWhatFitsIsACauchyDistributionOverTheRangeOfAPeak) {
   EXPECT_NEAR(MemoryError(residuals), kMedian + range / 6.3138, 1e-6);
   EXPECT_NEAR(at(MemoryError(residuals)), kLikelyFit, 1e-9);
   EXPECT_EQ(MemoryError({}), MemoryError({{"memory", 0, kMemoryResidual}}));
-}
-
-TEST(Uncertainty, NeverReachesBelowZero) {
-  const auto range = StepTimeRange(Exposed(Seconds(1), {}, {}), Seconds(1), {{"gemm", 0.9, 0}});
-  EXPECT_EQ(range->low, Time());
-  EXPECT_GT(range->high, Seconds(3));
 }
 
 TEST(Uncertainty, OfMemoryFollowsItsResidual) {

@@ -47,6 +47,10 @@ void Draft::Assume(std::string_view key, ScenarioValue value, std::string origin
 }
 
 void Draft::Override(std::string_view key, ScenarioValue value, const std::string& option) {
+  const Entry* const other = Find(key);
+  if (other != nullptr && other->location.file.starts_with("--") && !(other->value == value)) {
+    Note(fmt::format("{} replaces {}", option, other->location.file));
+  }
   TakeOut(key);
   entries_.push_back({std::string(key), std::move(value), option.substr(0, option.find(' ')),
                       Location{option, 0, 0}});

@@ -261,18 +261,6 @@ class Importer {
 
  private:
   void ReadOptions() {
-    for (const std::string& option : request_.set) {
-      const std::size_t sign = option.find('=');
-      if (sign == std::string::npos || sign == 0) {
-        draft_.Report({"input.bad-override",
-                       {"--set " + option, 0, 0},
-                       "--set needs KEY=VALUE: " + Quoted(option),
-                       sign == 0 ? "write --set training.micro_batch_size=2"
-                                 : fmt::format("write --set {}=VALUE", option)});
-        continue;
-      }
-      ReadOverride(option.substr(0, sign), option.substr(sign + 1), "--set " + option);
-    }
     for (const std::string& option : request_.variables) {
       const std::size_t sign = option.find('=');
       if (sign == std::string::npos || sign == 0) {
@@ -299,6 +287,19 @@ class Importer {
     count("training.sequence_length", request_.sequence_length, "--sequence-length");
     count("training.global_batch_size", request_.global_batch, "--global-batch");
     ReadGpus();
+    // Last, so that hints with --set work beside every other option.
+    for (const std::string& option : request_.set) {
+      const std::size_t sign = option.find('=');
+      if (sign == std::string::npos || sign == 0) {
+        draft_.Report({"input.bad-override",
+                       {"--set " + option, 0, 0},
+                       "--set needs KEY=VALUE: " + Quoted(option),
+                       sign == 0 ? "write --set training.micro_batch_size=2"
+                                 : fmt::format("write --set {}=VALUE", option)});
+        continue;
+      }
+      ReadOverride(option.substr(0, sign), option.substr(sign + 1), "--set " + option);
+    }
   }
 
   // Whether the key has a value, or gets one from the command.
@@ -316,8 +317,9 @@ class Importer {
     for (const char* key : {"cluster.topology", "cluster.nodes", "cluster.devices"}) {
       draft_.TakeOut(key);
     }
-    draft_.Override("cluster.gpu", asked->type, "--gpus");
-    draft_.Override("cluster.gpus", fmt::format("{}", asked->count), "--gpus");
+    const std::string option = "--gpus " + request_.gpus;
+    draft_.Override("cluster.gpu", asked->type, option);
+    draft_.Override("cluster.gpus", fmt::format("{}", asked->count), option);
   }
 
   // The value is YAML, and may have several lines.

@@ -80,6 +80,15 @@ TEST(Import, GpusReplaceTheClusterOfAFile) {
   EXPECT_EQ(twice.error()[0].code, "command.wrong-use");
 }
 
+// Hints name --set, so --set replaces what another option says, and a note says so.
+TEST(Import, SetReplacesOtherOptions) {
+  const auto imported = Import(
+      {.files = {"llama3.1-8b"}, .cluster = "dgx-h100", .nodes = 1, .set = {"cluster.nodes=2"}});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "nodes"), "2");
+  EXPECT_THAT(imported->notes, testing::Contains("--set cluster.nodes=2 replaces --nodes 1"));
+}
+
 // A sweep's own keys need no value, and no default contradicts them.
 TEST(Import, VariedKeysGetNoDefaults) {
   const auto imported = Import({.files = {"llama3.1-8b"},

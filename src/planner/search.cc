@@ -53,6 +53,7 @@ tl::expected<SearchResult, std::string> Searcher::Run() {
   result_.ties = TiesOf(ranking.best);
   if (ranked_.empty() && !Enough()) found = FindNearest();
   if (!found) return tl::unexpected(found.error());
+  SayWhatComesNearest();
   return std::move(result_);
 }
 

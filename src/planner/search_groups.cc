@@ -272,7 +272,6 @@ Finding Searcher::FindBestOfGroups() {
     const bool less = !queues[g].empty() && queues[g].top() < *ranked.begin();
     said.least = less ? MeasureOf(queues[g].top()) / MeasureOf(*ranked.begin()) : 1;
   }
-  SayWhatComesNearest();
   return {};
 }
 
@@ -287,7 +286,11 @@ void Searcher::SayWhatComesNearest() {
         const auto group = static_cast<std::size_t>(options_.group(plan));
         GroupBest& said = result_.groups[group];
         if (said.best >= 0) return;
-        Score score = ScoreOfBound(plan, Want::kNearest);
+        const auto known = result_.outcomes.find(plan);
+        const bool simulated = known != result_.outcomes.end();
+        if (simulated && !known->second.illegal_message.empty()) return;
+        Score score = simulated ? Lack(plan, known->second) : ScoreOfBound(plan, Want::kNearest);
+        score.behind = !simulated;  // a bound may be far below what the plan needs
         if (said.nearest >= 0 && !(score < nearest[group])) return;
         said.nearest = plan;
         nearest[group] = score;

@@ -162,8 +162,8 @@ Values Recomputations(const SearchPoint& point) {
   return {"none", "selective", "full"};
 }
 
-// Plans of all frameworks are compared with the same kind of kernels; Megatron-LM's are always
-// fused. Values given in the scenario are kept.
+// Plans of all frameworks are compared with the same kind of kernels; Megatron-LM's layers are
+// always fused. Values given in the scenario are kept.
 Values Unless(const SearchPoint& point, const char* key, const char* value) {
   if (point.scenario.model->is_layer_list() || (point.written && point.written(key))) return {};
   return {value};
@@ -255,7 +255,10 @@ const std::vector<SearchRow>& Rows() {
       {"training.micro_batch_size", kKernels, {}, MicroBatches},
       {"training.activation_checkpointing", kKernels, {}, Recomputations},
       {"training.compile", kKernels, {Of(kDdp), Of(kFsdp1), Of(kFsdp2), Of(kDeepSpeed)}, Compile},
-      {"training.loss", kKernels, {Of(kDdp), Of(kFsdp1), Of(kFsdp2), Of(kDeepSpeed)}, Loss},
+      {"training.loss",
+       kKernels,
+       {Of(kDdp), Of(kFsdp1), Of(kFsdp2), Of(kDeepSpeed), Of(kMegatron)},
+       Loss},
       {"training.tensor_overlap", kKernels, {Of(kMegatron), Of(kFsdp2)}, TensorOverlaps},
       {"data_parallel.deepspeed.offload_optimizer", kKernels, {At(kDeepSpeed, 1, 3)}, Offload},
       {"data_parallel.deepspeed.offload_param", kKernels, {At(kDeepSpeed, 3, 3)}, Offload},

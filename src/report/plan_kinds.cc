@@ -180,8 +180,10 @@ std::string KindsText(const PlanReport& report) {
     const Bytes lacks = LackedBy(report.goal, kind.row);
     const char* const at_least = kind.row.simulated ? "" : "at least ";
     without += lacks <= Bytes(0)
-                   ? fmt::format("{}, {}: none of the simulated plans fits ({} plans in total)\n",
-                                 framework, divides, Grouped(kind.plans))
+                   ? fmt::format("{}, {}: {} ({} plans in total)\n", framework, divides,
+                                 kind.row.simulated ? "none of the simulated plans fits"
+                                                    : "no plan was simulated in the given time",
+                                 Grouped(kind.plans))
                    : fmt::format(
                          "{}, {}: no plan fits; the plan nearest to fitting, {}, {}, needs {}{} of "
                          "memory, which is {}{} too much\n",

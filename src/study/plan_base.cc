@@ -87,11 +87,12 @@ class BaseLoader {
     }
   }
 
-  // The first framework with which the scenario is legal; if there is none, the first.
+  // The first framework with which the scenario is legal; if there is none, the framework with the
+  // fewest mistakes.
   void AssumeFramework(Result<scenario::Scenario>& loaded) {
     const PlanBase without = base_;
-    std::optional<PlanBase> first;
-    std::optional<Diagnostics> faults;
+    std::optional<PlanBase> best;
+    std::optional<Diagnostics> fewest;
     for (const char* framework : kAssumedFrameworks) {
       base_ = without;
       Assume(kFramework, framework);
@@ -101,10 +102,12 @@ class BaseLoader {
         AssumeStage(loaded);
       }
       if (loaded) return;
-      if (!first) first = base_, faults = loaded.error();
+      if (best && loaded.error().size() >= fewest->size()) continue;
+      best = base_;
+      fewest = loaded.error();
     }
-    base_ = *std::move(first);
-    loaded = tl::unexpected(*std::move(faults));
+    base_ = *std::move(best);
+    loaded = tl::unexpected(*std::move(fewest));
   }
 
   void AssumeStage(Result<scenario::Scenario>& loaded) {
@@ -127,6 +130,7 @@ class BaseLoader {
   bool LeaveOutWhatRulesRefuse() {
     scenario::Variants variants(path_, base_.set, cache_);
     std::vector<std::string> more = BatchAsWritten();
+    if (TryLargerMicroBatches(variants, more)) return true;
     constexpr int kMostSettings = 16;
     for (int left = kMostSettings; left > 0; --left) {
       const scenario::Variants::Tried tried = variants.Try(more);
@@ -142,6 +146,7 @@ class BaseLoader {
       more.emplace_back(bare);
       if (variants.Try(more).scenario != nullptr) return Take(more);
     }
+    if (!IsBroken(variants.Try(more), "plan.batch")) return false;
     if (TryFewerDataRanks(variants, more)) return true;
     const bool assumed =
         std::any_of(base_.assumed.begin(), base_.assumed.end(),
@@ -150,6 +155,23 @@ class BaseLoader {
     // Its stages may have different numbers of blocks.
     more.emplace_back("data_parallel={framework: fsdp2, zero_stage: 3}");
     return TryFewerDataRanks(variants, more);
+  }
+
+  static bool IsBroken(const scenario::Variants::Tried& tried, std::string_view code) {
+    return tried.broken != nullptr && tried.broken->front().code == code;
+  }
+
+  // Takes the smallest legal micro-batch, if the step has too many micro-batches of one sequence.
+  bool TryLargerMicroBatches(scenario::Variants& variants, std::vector<std::string> more) {
+    constexpr std::int64_t kMost = 1 << 16;
+    for (std::int64_t size = 1; size <= kMost; size *= 2) {
+      if (size > 1) more.push_back(fmt::format("{}={}", kMicroBatch, size));
+      const scenario::Variants::Tried tried = variants.Try(more);
+      if (tried.scenario != nullptr) return Take(more);
+      const bool indivisible = size > 1 && IsBroken(tried, "plan.batch");
+      if (!indivisible && !IsBroken(tried, "plan.too-many-micro-batches")) return false;
+    }
+    return false;
   }
 
   // Takes the first legal layout with fewer data-parallel ranks, if the global batch is not
@@ -208,6 +230,12 @@ class BaseLoader {
   }
 
   bool Take(const std::vector<std::string>& more) {
+    for (const std::string& option : more) {
+      const std::string key = option.substr(0, option.find('=') + 1);
+      for (std::string& assumed : base_.assumed) {
+        if (assumed.starts_with(key) && !option.ends_with("=null")) assumed = option;
+      }
+    }
     base_.set.insert(base_.set.end(), more.begin(), more.end());
     return true;
   }

@@ -523,6 +523,11 @@ class Search final : public PlanSearch {
     const auto varies = [&settings](const char* key) {
       return std::find(settings.begin(), settings.end(), key) != settings.end();
     };
+    // Megatron-LM has no option for it, so a plan with it cannot be emitted.
+    if (std::find(frameworks.begin(), frameworks.end(), plan::Name(plan::Framework::kMegatron)) !=
+        frameworks.end()) {
+      report.not_tried.emplace_back("training.compile with megatron");
+    }
     if (!varies("attention")) report.not_tried.emplace_back("other attention kernels");
     if (scenario::LegalityFactsOf(*base_).experts > 0 && !varies("dispatcher")) {
       report.not_tried.emplace_back("other dispatchers of experts");
