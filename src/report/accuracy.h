@@ -75,24 +75,6 @@ struct RunsReport {
   std::string unwritten;  // why no profile was written, or how to write one
 };
 
-// The errors of the step time by three methods: the forecast, the nearest other run, and a fit to
-// other runs. For a run to which the correction was fitted, "other runs" means runs with other
-// configurations. For a held-back run, "other runs" means all runs to which the correction was
-// fitted.
-struct RunErrors {
-  validate::AccuracyFigures forecast, nearest, learned;
-};
-RunErrors ErrorsOfLearned(const RunsReport& report);
-RunErrors ErrorsOfHeldBack(const RunsReport& report);
-
-// The ratio of measured to forecast time, if all runs have the same configuration. 90 % of
-// measurements are between `low` and `high`. No value if there are several configurations, or if
-// nothing was learned.
-struct OneFactor {
-  double factor = 1, low = 1, high = 1;
-};
-std::optional<OneFactor> OneFactorOf(const RunsReport& report);
-
 std::string RunsText(const RunsReport& report);
 // Returns the document of `calibrate runs --json`, version 1.
 std::string RunsJson(const RunsReport& report);

@@ -16,8 +16,8 @@ scenario::Scenario Scenario() {
   list.layers.push_back({.name = "block",
                          .repeat = 1,
                          .parameters = {1000},
-                         .forward = Milliseconds(1),
-                         .backward = Milliseconds(2),
+                         .forward = stepcast::Milliseconds(1),
+                         .backward = stepcast::Milliseconds(2),
                          .activation = Bytes()});
   scenario.model = std::make_shared<model::Model>(model::Build("one block", list));
   scenario.cluster = std::make_shared<topology::Cluster>(topology::FlatCluster{

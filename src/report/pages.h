@@ -40,11 +40,6 @@ std::vector<MemoryInstant> MemoryOver(const program::Program& program,
                                       const memory::Account& account, std::uint32_t step,
                                       Time start, Time end, std::size_t most);
 
-// Returns a chart of stacked areas, with a line for the device's capacity if the capacity is close
-// to the peak.
-Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
-                  const forecast::MemoryForecast& memory);
-
 // Returns a forecast as one HTML page: time breakdown, timeline of the step's streams, memory over
 // the step, collectives, and the scenario with its defaults. `trace` is the file name of a trace
 // next to the page; empty: no trace.

@@ -21,6 +21,9 @@ namespace {
 
 using enum Align;
 
+constexpr const char* kTieText =
+    "~: within 2 %, which is the forecast error between plans on one machine\n";
+
 // The parallel axes of a kind of plans: "data + tensor + pipeline".
 std::string DividesText(const planner::PlanGroup& kind) {
   std::string text = "data";
@@ -47,8 +50,8 @@ Bytes LackedBy(const planner::Goal& goal, const PlanRow& row) {
   return Lacks(goal, row.facts, row.simulated ? row.outcome.over : row.bound.over);
 }
 
-}  // namespace
-
+// How the model and the sequences are divided among the plan's ranks: "tensor 8, pipeline 7 x 15".
+// If only the batch is divided: "data 16".
 std::string LayoutText(const plan::Plan& plan) {
   const plan::Parallelism& axes = plan.parallelism;
   std::vector<std::string> parts;
@@ -67,11 +70,8 @@ std::string LayoutText(const plan::Plan& plan) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string PlanInShort(const PlanRow& row) {
-  return fmt::format("{}, {}, {}", plan::Name(row.values.data_parallel.framework),
-                     LayoutText(row.values), SettingsInShort(row));
-}
-
+// Why a plan is slower than another, such as "2,100.000 ms more waiting in the pipeline". Empty if
+// the reason is unknown.
 std::string WhyLonger(const PlanRow& plan, const PlanRow& than) {
   if (!plan.spent || !than.spent) return "";
   const TimeSpent &a = *plan.spent, &b = *than.spent;
@@ -96,8 +96,6 @@ std::string WhyLonger(const PlanRow& plan, const PlanRow& than) {
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
-
-namespace {
 
 // A line below the table of kinds: "2  data + tensor: tensor 2, data 8, ZeRO 1, mbs 1". Words that
 // `more` holds follow on lines of their own.
@@ -154,6 +152,11 @@ Table KindsTable(const PlanReport& report, const std::vector<ShownKind>& shown) 
 }
 
 }  // namespace
+
+std::string PlanInShort(const PlanRow& row) {
+  return fmt::format("{}, {}, {}", plan::Name(row.values.data_parallel.framework),
+                     LayoutText(row.values), SettingsInShort(row));
+}
 
 std::string KindsText(const PlanReport& report) {
   if (report.kinds.empty()) return "";

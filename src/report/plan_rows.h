@@ -46,13 +46,6 @@ std::vector<CollectivePair> PairCollectives(const forecast::Forecast& a,
 // Parts of the output of `plan`: the best plan of each kind, and the answer to --why LAYOUT.
 // Internal to this package.
 
-// Returns how the model and the sequences are divided among the plan's ranks: "tensor 8, pipeline 7
-// x 15". If only the batch is divided: "data 16".
-std::string LayoutText(const plan::Plan& plan);
-// Returns why plan `plan` is slower than plan `than`, such as "2,100.000 ms more waiting in the
-// pipeline". Empty if the reason is unknown.
-std::string WhyLonger(const PlanRow& plan, const PlanRow& than);
-
 // Returns the most important settings of a plan: "megatron, tensor 2, data 4, ZeRO 1, mbs 2,
 // recompute full".
 std::string PlanInShort(const PlanRow& row);
@@ -91,8 +84,6 @@ double Longer(const PlanRow& row, const PlanRow& than);
 // The largest relative time difference that the report marks as a tie: the forecast error between
 // plans on one machine (docs/accuracy.md, "Executions").
 inline constexpr double kTie = 0.02;
-inline constexpr const char* kTieText =
-    "~: within 2 %, which is the forecast error between plans on one machine\n";
 // Returns the range as [low, high] in seconds. Empty if the range is unknown.
 Json RangeJson(const PlanRow& row);
 // Returns the additional time of `row` compared with `than`, in per cent: "-" for the same plan,

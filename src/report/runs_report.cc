@@ -43,6 +43,14 @@ std::vector<std::optional<LearnedRuns::Estimate>> LeftOut(const RunsReport& repo
   return estimates;
 }
 
+// The errors of the step time by three methods: the forecast, the nearest other run, and a fit to
+// other runs. For a run to which the correction was fitted, "other runs" means runs with other
+// configurations. For a held-back run, "other runs" means all runs to which the correction was
+// fitted.
+struct RunErrors {
+  AccuracyFigures forecast, nearest, learned;
+};
+
 // Measured times of runs beside those that were forecast, that the nearest of other runs suggests,
 // and that were learned.
 struct ErrorPairs {
@@ -57,6 +65,49 @@ struct ErrorPairs {
   }
   RunErrors Errors() const { return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)}; }
 };
+
+RunErrors ErrorsOfLearned(const RunsReport& report) {
+  const std::vector<const SimulatedRun*> known = LearnedFrom(report);
+  const std::vector<std::optional<LearnedRuns::Estimate>> estimates = LeftOut(report);
+  ErrorPairs pairs;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    // Repeats of the same configuration do not count as neighbors.
+    std::vector<const SimulatedRun*> others;
+    std::copy_if(known.begin(), known.end(), std::back_inserter(others),
+                 [&](const SimulatedRun* other) { return other->settings != known[i]->settings; });
+    pairs.Add(*known[i], estimates[i], others);
+  }
+  return pairs.Errors();
+}
+
+RunErrors ErrorsOfHeldBack(const RunsReport& report) {
+  const std::vector<const SimulatedRun*> known = LearnedFrom(report);
+  ErrorPairs pairs;
+  for (const std::size_t held_back : report.held_back) {
+    const SimulatedRun& run = report.runs[held_back];
+    std::optional<LearnedRuns::Estimate> estimate;
+    if (report.fit.learned) estimate = report.fit.learned->At(run.settings);
+    pairs.Add(run, estimate, known);
+  }
+  return pairs.Errors();
+}
+
+// The ratio of measured to forecast time, if all runs have the same configuration. 90 % of
+// measurements are between `low` and `high`. No value if there are several configurations, or if
+// nothing was learned.
+struct OneFactor {
+  double factor = 1, low = 1, high = 1;
+};
+
+std::optional<OneFactor> OneFactorOf(const RunsReport& report) {
+  if (!report.fit.learned || report.fit.configurations.size() != 1) return std::nullopt;
+  constexpr double kNineOfTen = 1.645;  // standard deviations
+  const LearnedRuns::Estimate estimate =
+      report.fit.learned->At(report.fit.configurations.front().run.settings);
+  const double spread = kNineOfTen * estimate.deviation;
+  return OneFactor{std::exp(estimate.log_ratio), std::exp(estimate.log_ratio - spread),
+                   std::exp(estimate.log_ratio + spread)};
+}
 
 std::string InPerCent(double part) { return Decimal(kHundred * part, 1); }
 
@@ -168,42 +219,6 @@ Json ErrorJson(const char* count, const AccuracyFigures& figures) {
               {"median", figures.median},
               {"p90", figures.p90},
               {"bias", figures.bias}};
-}
-
-RunErrors ErrorsOfLearned(const RunsReport& report) {
-  const std::vector<const SimulatedRun*> known = LearnedFrom(report);
-  const std::vector<std::optional<LearnedRuns::Estimate>> estimates = LeftOut(report);
-  ErrorPairs pairs;
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    // Repeats of the same configuration do not count as neighbors.
-    std::vector<const SimulatedRun*> others;
-    std::copy_if(known.begin(), known.end(), std::back_inserter(others),
-                 [&](const SimulatedRun* other) { return other->settings != known[i]->settings; });
-    pairs.Add(*known[i], estimates[i], others);
-  }
-  return pairs.Errors();
-}
-
-RunErrors ErrorsOfHeldBack(const RunsReport& report) {
-  const std::vector<const SimulatedRun*> known = LearnedFrom(report);
-  ErrorPairs pairs;
-  for (const std::size_t held_back : report.held_back) {
-    const SimulatedRun& run = report.runs[held_back];
-    std::optional<LearnedRuns::Estimate> estimate;
-    if (report.fit.learned) estimate = report.fit.learned->At(run.settings);
-    pairs.Add(run, estimate, known);
-  }
-  return pairs.Errors();
-}
-
-std::optional<OneFactor> OneFactorOf(const RunsReport& report) {
-  if (!report.fit.learned || report.fit.configurations.size() != 1) return std::nullopt;
-  constexpr double kNineOfTen = 1.645;  // standard deviations
-  const LearnedRuns::Estimate estimate =
-      report.fit.learned->At(report.fit.configurations.front().run.settings);
-  const double spread = kNineOfTen * estimate.deviation;
-  return OneFactor{std::exp(estimate.log_ratio), std::exp(estimate.log_ratio - spread),
-                   std::exp(estimate.log_ratio + spread)};
 }
 
 std::string RunsText(const RunsReport& report) {

@@ -152,11 +152,6 @@ std::vector<MemoryInstant> MemoryOver(const program::Program& program,
   return instants;
 }
 
-Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
-                  const forecast::MemoryForecast& memory) {
-  return MemoryDrawing(instants, length, memory).Draw();
-}
-
 namespace {
 
 // The part of a long timeline that its chart shows first: the middle micro-batch, from its first
@@ -255,7 +250,7 @@ PageSection MemorySection(const forecast::Run& run) {
       "Allocated memory at each point of the program, drawn at the time at which the compute "
       "stream reaches the point. The host allocates the memory earlier, because it runs ahead of "
       "the device."};
-  section.chart = MemoryChart(instants, end - start, memory);
+  section.chart = MemoryDrawing(instants, end - start, memory).Draw();
   if (step != run.first_step) {
     section.notes.push_back(
         fmt::format("The chart shows step {} of the run, in which the memory reaches its peak. All "

@@ -8,6 +8,8 @@
 namespace stepcast::report {
 namespace {
 
+using stepcast::Milliseconds;
+
 scenario::Scenario Scenario() {
   scenario::Scenario scenario;
   scenario.name = "toy";

@@ -48,14 +48,6 @@ std::string Unbroken(std::string_view text) {
   return out;
 }
 
-std::string Setting(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
-  std::string text;
-  for (const auto& [key, value] : planner::SettingsOf(grid, index, row)) {
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, value);
-  }
-  return text;
-}
-
 // The data column of an axis: "axis0".
 std::string ColumnOf(std::size_t axis) { return fmt::format("axis{}", axis); }
 
@@ -150,7 +142,7 @@ class SweepCharts {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const SweepRow& row = rows_[i];
       if (row.status == RowStatus::kIllegal) continue;
-      points.push_back({.name = Setting(grid_, static_cast<std::int64_t>(i), row),
+      points.push_back({.name = SettingsText(grid_, static_cast<std::int64_t>(i), row, " = "),
                         .step_time = row.step_time,
                         .peak = row.peak,
                         .tokens_per_second_per_gpu = row.tokens_per_second_per_gpu,
@@ -328,13 +320,13 @@ std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRo
   answers.push_back(
       {.label = unequal_tokens ? "Least time per token" : "Shortest step",
        .value = unequal_tokens ? TimeForAToken(fastest) : FormatTime(fastest.step_time),
-       .more = Setting(grid, *best, fastest),
+       .more = SettingsText(grid, *best, fastest, " = "),
        .tone = Tone::kGood});
   const std::int64_t rate = MostTokensPerGpu(rows, *best);
   const SweepRow& most = rows[static_cast<std::size_t>(rate)];
   answers.push_back({.label = "Most tokens/s per GPU",
                      .value = Decimal(most.tokens_per_second_per_gpu, 1),
-                     .more = Setting(grid, rate, most)});
+                     .more = SettingsText(grid, rate, most, " = ")});
   return answers;
 }
 

@@ -30,19 +30,25 @@ constexpr const char* kFigures =
 // Keys that rows may have in addition to their values (planner::SweepRow::added).
 constexpr const char* kDevices = "cluster.devices";
 
-// "KEY=VALUE, ..."
-std::string SettingsText(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
-  std::string text;
-  for (const auto& [key, value] : planner::SettingsOf(grid, index, row)) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
-  }
-  return text;
-}
-
 // "shortest step: FIGURE with KEY=VALUE, ..."
 std::string Named(const char* what, const std::string& figure, const SweepGrid& grid,
                   std::int64_t index, const SweepRow& row) {
   return fmt::format("{}: {} with {}\n", what, figure, SettingsText(grid, index, row));
+}
+
+// The fastest fitting row for each number of GPUs, in ascending order.
+std::vector<std::int64_t> FastestByGpus(const std::vector<SweepRow>& rows) {
+  std::map<std::int64_t, std::int64_t> best;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].status != RowStatus::kOk) continue;
+    const auto index = static_cast<std::int64_t>(i);
+    const auto [known, first] = best.emplace(rows[i].gpus, index);
+    const SweepRow& other = rows[static_cast<std::size_t>(known->second)];
+    if (!first && TimePerTokenOf(rows[i]) < TimePerTokenOf(other)) known->second = index;
+  }
+  std::vector<std::int64_t> indices;
+  for (const auto& [gpus, index] : best) indices.push_back(index);
+  return indices;
 }
 
 // The best row for each number of GPUs, if there are several numbers.
@@ -178,6 +184,15 @@ AnswerTable ForPrograms(const SweepGrid& grid, const std::vector<SweepRow>& rows
 
 }  // namespace
 
+std::string SettingsText(const SweepGrid& grid, std::int64_t index, const SweepRow& row,
+                         const char* equals) {
+  std::string text;
+  for (const auto& [key, value] : planner::SettingsOf(grid, index, row)) {
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", key, equals, value);
+  }
+  return text;
+}
+
 std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
   return std::count_if(rows.begin(), rows.end(),
                        [&](const SweepRow& row) { return row.status == status; });
@@ -219,20 +234,6 @@ std::int64_t MostTokensPerGpu(const std::vector<SweepRow>& rows, std::int64_t be
     }
   }
   return best;
-}
-
-std::vector<std::int64_t> FastestByGpus(const std::vector<SweepRow>& rows) {
-  std::map<std::int64_t, std::int64_t> best;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].status != RowStatus::kOk) continue;
-    const auto index = static_cast<std::int64_t>(i);
-    const auto [known, first] = best.emplace(rows[i].gpus, index);
-    const SweepRow& other = rows[static_cast<std::size_t>(known->second)];
-    if (!first && TimePerTokenOf(rows[i]) < TimePerTokenOf(other)) known->second = index;
-  }
-  std::vector<std::int64_t> indices;
-  for (const auto& [gpus, index] : best) indices.push_back(index);
-  return indices;
 }
 
 std::string Reason(const planner::SweepRow& row) {

@@ -46,6 +46,10 @@ std::int64_t Count(const std::vector<planner::SweepRow>& rows, planner::RowStatu
 // `ok`.
 std::string Reason(const planner::SweepRow& row);
 
+// Returns a row's settings as text, such as "cluster.nodes=4, training.compile=true".
+std::string SettingsText(const planner::SweepGrid& grid, std::int64_t index,
+                         const planner::SweepRow& row, const char* equals = "=");
+
 // Returns the last part of an axis's dotted key, or the full key if another key ends in the same
 // part.
 std::string ShortName(const planner::SweepGrid& grid, std::size_t axis);
@@ -89,8 +93,5 @@ std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
 // Returns the index of the fitting row with the most tokens per second per GPU, or `best` if no row
 // has more. The returned row may use fewer GPUs than the fastest row.
 std::int64_t MostTokensPerGpu(const std::vector<planner::SweepRow>& rows, std::int64_t best);
-// Returns the fastest fitting row for each number of GPUs, in ascending order. Numbers of GPUs
-// without a fitting row are omitted.
-std::vector<std::int64_t> FastestByGpus(const std::vector<planner::SweepRow>& rows);
 
 }  // namespace stepcast::report

@@ -28,7 +28,7 @@ Result<Comparison> Compare(const ComparisonQuestion& question);
 
 // Conditions on the change of a value from one plan to another (`compare --fail-if`).
 
-// A value for which conditions are possible (guard.cc).
+// A value for which conditions are possible (comparison.cc).
 struct GuardedFigure;
 
 // A condition such as "step_time>+2%", which fails if the change from A to B is above the limit or,

@@ -20,7 +20,7 @@ TEST(GalleryTest, RowsWereNeverFittedAndAreTheLargestOfTheirModels) {
   const auto row_of = [&](const char* name) {
     return std::find_if(entries->begin(), entries->end(),
                         [&](const GalleryEntry& entry) { return entry.name == name; })
-        ->row;
+        ->step.row;
   };
   // On 2,520 GPUs; other published steps ran on 280 to 1,024.
   EXPECT_EQ(row_of("mt-nlg-530b"), "megatron-sc21 sc21_t1_530B");

@@ -54,6 +54,14 @@ tl::unexpected<Failure> FailureOf(emit::FolderFailure failure) {
   return tl::unexpected(Failure{std::move(failure.diagnostics), std::move(failure.reason)});
 }
 
+// A mistake if this thread has read a file in the folder.
+std::optional<Diagnostic> ReplacesInputIn(const std::string& folder) {
+  for (const std::string& input : FilesRead::PathsOfThread()) {
+    if (LiesIn(input, folder)) return Replaces(folder, input);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
@@ -82,13 +90,6 @@ Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
 std::optional<Diagnostic> ReplacesInput(const std::string& path) {
   for (const std::string& input : FilesRead::PathsOfThread()) {
     if (SameFile(input, path)) return Replaces(path, input);
-  }
-  return std::nullopt;
-}
-
-std::optional<Diagnostic> ReplacesInputIn(const std::string& folder) {
-  for (const std::string& input : FilesRead::PathsOfThread()) {
-    if (LiesIn(input, folder)) return Replaces(folder, input);
   }
   return std::nullopt;
 }

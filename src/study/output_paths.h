@@ -21,10 +21,9 @@ struct NamedPath {
 Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
                              const std::vector<NamedPath>& outputs);
 
-// Returns a mistake if this thread has read the file at `path`, or a file in the folder at `path`,
-// since its FilesRead (base/files.h) was created. Call after the scenario is loaded.
+// Returns a mistake if this thread has read the file at `path` since its FilesRead (base/files.h)
+// was created. Call after the scenario is loaded.
 std::optional<Diagnostic> ReplacesInput(const std::string& path);
-std::optional<Diagnostic> ReplacesInputIn(const std::string& folder);
 
 // Writes a plan to a folder (emit/emit.h). Never replaces an input.
 
