@@ -481,6 +481,12 @@ class Search final : public PlanSearch {
     });
   }
 
+  // Whether the scenario fixes the setting.
+  bool IsHeld(std::string_view key) const {
+    const auto& held = space_->held();
+    return std::any_of(held.begin(), held.end(), [key](const auto& one) { return one.key == key; });
+  }
+
   // Describes what was tried and what was not: the degrees of parallelism, and the settings.
   void SayWhatWasTried(report::PlanReport& report) const {
     std::vector<std::string> frameworks, words;
@@ -523,11 +529,16 @@ class Search final : public PlanSearch {
     const auto varies = [&settings](const char* key) {
       return std::find(settings.begin(), settings.end(), key) != settings.end();
     };
-    // Megatron-LM has no option for it, so a plan with it cannot be emitted.
-    if (std::find(frameworks.begin(), frameworks.end(), plan::Name(plan::Framework::kMegatron)) !=
-        frameworks.end()) {
-      report.not_tried.emplace_back("training.compile with megatron");
+    std::set<std::string> not_compiled;
+    for (const planner::PlanPart& part : space_->parts()) {
+      constexpr const char* kCompile = "training.compile";
+      if (base_->model->is_layer_list() || IsHeld(kCompile) ||
+          planner::FindSearchRow(kCompile, part.framework, part.stage) != nullptr) {
+        continue;
+      }
+      not_compiled.insert(fmt::format("{} with {}", kCompile, plan::Name(part.framework)));
     }
+    report.not_tried.insert(report.not_tried.end(), not_compiled.begin(), not_compiled.end());
     if (!varies("attention")) report.not_tried.emplace_back("other attention kernels");
     if (scenario::LegalityFactsOf(*base_).experts > 0 && !varies("dispatcher")) {
       report.not_tried.emplace_back("other dispatchers of experts");
