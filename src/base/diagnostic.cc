@@ -128,6 +128,8 @@ std::string_view NearestWord(std::string_view word, const std::vector<std::strin
   // are skipped, because they are not typing mistakes, and the cost is the product of the lengths.
   constexpr std::size_t kLongest = 64;
   if (word.empty() || word.size() > kLongest) return {};
+  // A hint must not repeat the input.
+  if (std::find(known.begin(), known.end(), word) != known.end()) return {};
   std::string_view nearest;
   std::size_t nearest_distance = 0;
   for (std::string_view candidate : known) {

@@ -255,9 +255,10 @@ Diagnostics ReadTyped(std::size_t at, TypedLine& line,
                                 : optarg != nullptr       ? optarg
                                                           : "";
       const std::vector<CommandPage> all = pages();
-      unknown.push_back(WrongUse(
-          fmt::format("unknown option of {}: {}", line.Title(), Quoted(name)),
-          UnknownOptionHint(name, value, PageOf(all, line.name), all), "command.unknown-option"));
+      unknown.push_back(
+          WrongUse(fmt::format("unknown option of {}: {}", line.Title(), Quoted(name)),
+                   UnknownOptionHint(name, value, PageOf(all, line.name), all, line.words),
+                   "command.unknown-option"));
     } else if (found == ':') {
       ++own->times;
       missing.push_back(
@@ -352,6 +353,18 @@ std::optional<std::string> Set(const Given& given) {
   return wrong;
 }
 
+// "KEY=VALUE" for "KEY = VALUE".
+std::string WithoutBlanks(const std::string& setting) {
+  constexpr const char* kBlanks = " \t";
+  const std::size_t sign = setting.find('=');
+  const std::size_t end = setting.find_last_not_of(kBlanks, sign - 1);
+  if (sign == 0 || sign == std::string::npos || end == std::string::npos) return setting;
+  const std::size_t value = setting.find_first_not_of(kBlanks, sign + 1);
+  const std::size_t begin = setting.find_first_not_of(kBlanks);
+  return setting.substr(begin, end + 1 - begin) + "=" +
+         (value == std::string::npos ? "" : setting.substr(value));
+}
+
 // Sets the variables of the settings that are given. Returns the first mistake.
 std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page) {
   for (Given& given : line.given) {
@@ -376,6 +389,7 @@ std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page)
       given.values = std::move(parts);
     }
     for (std::string& value : given.values) {
+      if (setting.type.starts_with("KEY=")) value = WithoutBlanks(value);
       std::string hint;
       std::string complaint = Complaint(setting, name, value, hint);
       if (complaint.empty()) continue;
@@ -384,8 +398,10 @@ std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page)
       return WrongUse(std::move(complaint), std::move(hint));
     }
     if (given.times > 1 && !IsFlag(setting) && !TakesSeveral(setting)) {
-      return WrongUse(fmt::format("the command line contains {} {} times", name, given.times),
-                      fmt::format("write {} only once", name));
+      const std::string both = GpusMeant(name, given.values);
+      return WrongUse(
+          fmt::format("the command line contains {} {} times", name, given.times),
+          both.empty() ? fmt::format("write {} only once", name) : fmt::format("write {}", both));
     }
     if (const auto wrong = Set(given)) {
       const auto meant = WholeNumberMeant(*wrong);
@@ -440,8 +456,29 @@ Diagnostics WrongCombination(TypedLine& line, const CommandPage& page) {
       UnexpectedHint(page, line.words))};
 }
 
+// The extensions of files that an option writes. Other options may write any file.
+constexpr std::pair<std::string_view, std::string_view> kExtensions[] = {
+    {"--report", ".html .html.gz"},
+    {"--trace", ".json .json.gz"},
+};
+
+// Returns the extensions for the option if the path has a different one. Paths without an extension
+// may be pipes and devices.
+std::string_view OtherExtensions(std::string_view option, std::string_view path) {
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  if (file.find('.', 1) == std::string_view::npos) return "";
+  for (const auto& [name, extensions] : kExtensions) {
+    if (name != option) continue;
+    for (const std::string& extension : Split(extensions, ' ')) {
+      if (file.ends_with(extension)) return "";
+    }
+    return extensions;
+  }
+  return "";
+}
+
 // Checks options of every command: no value is empty, as an unset variable in a script would make
-// it, and no output replaces an input.
+// it, no output replaces an input, and the extension of an output matches its content.
 Diagnostics WrongValues(const TypedLine& line) {
   Diagnostics faults;
   std::vector<study::NamedPath> inputs, outputs;
@@ -456,6 +493,14 @@ Diagnostics WrongValues(const TypedLine& line) {
         inputs.push_back({name, value});
       } else if (setting.type == kFile || setting.type == kFolder) {
         outputs.push_back({name, value});
+        const std::string_view extensions = OtherExtensions(name, value);
+        if (extensions.empty()) continue;
+        faults.push_back(WrongUse(
+            fmt::format("{} writes files with the extension {}: {}", name,
+                        fmt::join(Split(extensions, ' '), " or "), Quoted(value)),
+            fmt::format("write {}", report::CommandLine({{name, value.substr(0, value.rfind('.')) +
+                                                                    Split(extensions, ' ')[0]},
+                                                         {}}))));
       }
     }
   }

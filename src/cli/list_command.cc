@@ -250,6 +250,10 @@ Outcome List(const ListOptions& options) {
                        : options.what == "recipes"    ? Recipes()
                                                       : Settings();
   if (!listing) return WrongInput(listing.error());
+  if (listing->rows.empty()) {
+    return WrongInput("file.not-found", "list " + options.what, "there are no files to list",
+                      scenario::MissingData());
+  }
   Outcome outcome;
   if (options.json) {
     outcome.output = listing->ToJson();

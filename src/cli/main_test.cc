@@ -154,6 +154,11 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"collective x all_reduce 1GB", "write stepcast collective x --op all_reduce --to 1GB"},
       {"simulate x --set", "for example: --set training.micro_batch_size=1"},
       {"simulate x --gpus a --gpus b", "the command line contains --gpus 2 times"},
+      {"simulate x --gpus h100 --gpus 8", "write --gpus '8 x h100'"},
+      {"simulate x --gpu h100 --gpus 8", "write --gpus '8 x h100'"},
+      {"simulate x --report out.png", "write --report out.html"},
+      {"simulate x --trace out.pdf", "write --trace out.json"},
+      {"topology dgx-h100", "write stepcast topology show dgx-h100, or "},
       {"simulate x --json --program", "cannot be used together"},
       {"sweep x --vary a=1 --json --csv", "cannot be used together"},
       {"simulate x --sequence-length 8k", "write --sequence-length 8192"},
@@ -179,6 +184,36 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
     EXPECT_EQ(result.status, 2) << arguments;
     EXPECT_EQ(result.output, "") << arguments;
     EXPECT_THAT(result.messages, HasSubstr(hint)) << arguments;
+  }
+}
+
+// A scenario is complete, so further arguments are mistakes.
+TEST_F(MainTest, ArgumentsBesideAScenarioAreNamed) {
+  const std::string toy = Path("toy.yaml");
+  const ShellResult words = Run("run-time " + toy + " --tokens 1 trillion");
+  EXPECT_EQ(words.status, 2);
+  EXPECT_THAT(words.messages, HasSubstr(": 'trillion'\n"));
+  EXPECT_THAT(words.messages, HasSubstr("put the value in quotes"));
+  fs::copy_file(toy, Path("other.yaml"));
+  EXPECT_THAT(Run("simulate " + toy + " " + Path("other.yaml")).messages,
+              HasSubstr("run stepcast compare " + toy + " " + Path("other.yaml")));
+}
+
+TEST_F(MainTest, BlanksAroundTheSignOfASettingAreIgnored) {
+  const std::string simulate = "simulate " + Path("toy.yaml") + " --json --set ";
+  const ShellResult blanks = Run(simulate + "'training.micro_batch_size = 2'");
+  EXPECT_EQ(blanks.status, 0) << blanks.messages;
+  EXPECT_THAT(blanks.output, HasSubstr("with training.micro_batch_size=2"));
+}
+
+TEST_F(MainTest, MissingDataAreNamed) {
+  fs::create_directory(Path("empty"));
+  for (const char* arguments : {"list models", "simulate llama3.1-8b --gpus '8 x h100'"}) {
+    const ShellResult result =
+        Shell(fmt::format("STEPCAST_DATA='{}' {} {}", Path("empty"), kBinary, arguments));
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_THAT(OneLine(result.messages), HasSubstr("set STEPCAST_DATA to the folder with"))
+        << arguments;
   }
 }
 
@@ -704,7 +739,7 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"", "the command needs at least one --vary"},
       {"--vary training.precision", "the value of --vary must consist of a key and its values"},
       {"--vary training.precision=", "--vary has no values"},
-      {"--vary training.precison=bf16,fp16", "did you mean 'precision'?"},
+      {"--vary training.precison=bf16,fp16", "did you mean 'training.precision'?"},
       {"--vary training.precison=bf16,fp16", "--vary training.precison=bf16: error["},
       {"--vary nonsense.key=1,2", "nonsense"},
       {"--vary training.precision=bf16 --set training.surprise=1", "surprise"},
@@ -721,7 +756,9 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"--vary 'data_parallel.bucket_size=1,1 MiB'", "bytes need a unit: '1'"},
       {"--vary data_parallel.framework=ddp,dpp", "did you mean 'ddp'?"},
       {"--vary model=none.yaml", "refers to a file that does not exist: 'none.yaml'"},
-      {"--vary data_parallel.bucket_sise=null", "did you mean 'bucket_size'?"},
+      {"--vary data_parallel.bucket_sise=null", "did you mean 'data_parallel.bucket_size'?"},
+      {"--vary training.micro_batch_size=[1,2]",
+       "write the values without brackets: --vary 'training.micro_batch_size=1,2'"},
       {"--vary training.precision=bf16 --store /none/x.sqlite", "the store cannot be written"},
       {"--vary training.precision=bf16 --store ''", "the value of --store is empty"},
       {"--vary training.precision=bf16 --threads 0", "--threads"},

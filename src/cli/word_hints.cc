@@ -52,6 +52,7 @@ std::string Pasted(const OptionPage& option, const std::string& name, std::strin
   if (option.type.empty()) return name;
   const bool number = !value.empty() && std::all_of(value.begin(), value.end(),
                                                     [](char c) { return c >= '0' && c <= '9'; });
+  if (name == "--gpus" && value.empty()) value = "8 x h100-sxm";
   if (name == "--gpus" && number) value += " x h100-sxm";
   return Pasted({name, value.empty() ? option.type : value});
 }
@@ -59,6 +60,8 @@ std::string Pasted(const OptionPage& option, const std::string& name, std::strin
 // The settings of a value, which may have another name: "data_parallel.framework=deepspeed" and
 // "data_parallel.zero_stage=3" for zero3.
 std::vector<std::string> SettingsOf(const std::string& key, const std::string& value) {
+  const std::string example(scenario::ExampleOf(key));
+  if (!example.empty() && !value.starts_with('{')) return {fmt::format("{}={}", key, example)};
   std::string meant = scenario::ValueMeant(key, value);
   meant.resize(std::min(meant.find('\''), meant.size()));  // the first of several
   if (meant.empty()) return {fmt::format("{}={}", key, value.empty() ? "VALUE" : value)};
@@ -143,6 +146,44 @@ std::string UsageHint(const CommandPage& command) {
                      command.name);
 }
 
+// The values in the command line of --gpus and of options with this meaning, such as --gpu.
+std::vector<std::string> GpusIn(const std::vector<std::string>& words) {
+  std::vector<std::string> values;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t sign = std::min(words[i].find('='), words[i].size());
+    std::string name = Hyphenated(words[i].substr(0, sign));
+    if (!name.starts_with("--")) continue;
+    if (name != "--gpus" && HelpEntry("other options", name.substr(2)) != "--gpus") continue;
+    if (sign < words[i].size()) {
+      values.push_back(words[i].substr(sign + 1));
+    } else if (i + 1 < words.size()) {
+      values.push_back(words[++i]);
+    }
+  }
+  return values;
+}
+
+// How the command takes the settings that an unknown word may mean: "--set training.precision=fp16"
+// for "fp16". Empty if the command does not take settings.
+std::string PastedSettings(const std::vector<scenario::SettingMeant>& meant,
+                           const std::string& given, const CommandPage& command) {
+  std::string text;
+  for (const scenario::SettingMeant& one : meant) {
+    std::string value = one.ValueFor(given);
+    // Elsewhere these two are flags, and the next word is another argument.
+    if (one.key == "training.compile" && value != "false") value = "true";
+    if (one.key == "training.activation_checkpointing" &&
+        (value.empty() || value.find_first_of("./") != std::string::npos)) {
+      value = "full";
+    }
+    const std::string setting = PastedSetting(one.key, value, command);
+    if (setting.empty()) return "";
+    text += (text.empty() ? "" : ", or ") + setting;
+    if (!one.meaning.empty()) text += fmt::format(" ({})", one.meaning);
+  }
+  return text;
+}
+
 // The option of the command whose value the word looks like. Empty: none.
 std::string OptionFor(const std::string& word, const CommandPage& command) {
   for (const OptionPage& option : command.options) {
@@ -158,40 +199,36 @@ std::string OptionFor(const std::string& word, const CommandPage& command) {
 }  // namespace
 
 std::string UnknownOptionHint(std::string_view option, std::string_view value,
-                              const CommandPage& command, const std::vector<CommandPage>& pages) {
+                              const CommandPage& command, const std::vector<CommandPage>& pages,
+                              const std::vector<std::string>& words) {
   std::string word = Hyphenated(option);
   word.erase(0, std::min(word.find_first_not_of('-'), word.size()));
   std::string name = "--" + word;
   if (std::string other = HelpEntry("other options", word); !other.empty()) name = std::move(other);
   std::string given(value);
+  if (name == "--gpus") {
+    const std::string both = GpusMeant(name, GpusIn(words));
+    if (!both.empty() && Find(command, name) != nullptr) return fmt::format("write {}", both);
+  }
   if (const OptionPage* own = Find(command, name)) {
     return fmt::format("write {}", Pasted(*own, name, given));
   }
   if (given == "json" && Find(command, "--json") != nullptr) return "write --json";
 
-  std::string key = HelpEntry("settings of options", name);
-  if (key.empty()) key = HelpEntry("settings of other options", word);
-  if (key.empty() && (word == "bf16" || word == "fp16" || word == "fp8")) {
-    return UnknownOptionHint("--precision", word, command, pages);
-  }
-  if (key.empty()) {
-    std::string underscores = word;
-    std::replace(underscores.begin(), underscores.end(), '-', '_');
-    key = scenario::KeyMeant(underscores);
-  }
-  // Elsewhere these two are flags, and the next word is another argument.
-  if (key == "training.compile" && given != "false") given = "true";
-  if (key == "training.activation_checkpointing" &&
-      given.find_first_of("./") != std::string::npos) {
-    given.clear();
-  }
-  if (key == "training.activation_checkpointing" && given.empty()) given = "full";
   if (name == "--gpus" && Find(command, "--set") != nullptr) {
     const auto cluster = foreign::ClusterOfGpus(given);
     if (cluster) return fmt::format("write {}", Pasted({"--set", "cluster=" + *cluster}));
-  } else if (!key.empty()) {
-    const std::string setting = PastedSetting(key, given, command);
-    if (!setting.empty()) return fmt::format("write {}", setting);
+  } else {
+    std::vector<scenario::SettingMeant> meant;
+    if (const std::string key = HelpEntry("settings of options", name); !key.empty()) {
+      meant.push_back({.key = key});
+    } else {
+      std::string underscores = word;
+      std::replace(underscores.begin(), underscores.end(), '-', '_');
+      meant = scenario::SettingsMeant(underscores);
+    }
+    const std::string settings = PastedSettings(meant, given, command);
+    if (!settings.empty()) return fmt::format("write {}", settings);
   }
 
   std::vector<std::string> others;
@@ -233,12 +270,17 @@ std::string UnknownCommandHint(std::string_view word, const CommandPage& group,
     const std::string other = HelpEntry("other commands", plain);
     if (!other.empty()) return fmt::format("write stepcast {}", other);
   }
-  if (const std::string_view near = NearestWord(plain, known); !near.empty()) {
-    return fmt::format("did you mean '{}'?", near);
-  }
+  const bool is_known = std::find(known.begin(), known.end(), plain) != known.end();
+  const std::string_view near = is_known ? std::string_view(plain) : NearestWord(plain, known);
+  if (!near.empty()) return fmt::format("did you mean '{}'?", near);
   if (!group.name.empty()) {
-    const std::string separator = fmt::format(", or stepcast {}", above);
-    return fmt::format("write stepcast {}{}", above, fmt::join(known, separator));
+    std::vector<std::string> lines;
+    for (const std::string_view own : known) {
+      // The word is probably an argument of the first command.
+      lines.push_back(fmt::format("stepcast {}{}", above, own) +
+                      (lines.empty() ? " " + Pasted({std::string(word)}) : ""));
+    }
+    return fmt::format("write {}", fmt::join(lines, ", or "));
   }
   // Names of models and files have digits, dots or slashes; commands have none.
   if (word.find_first_of("0123456789./") != std::string_view::npos) {
@@ -246,6 +288,18 @@ std::string UnknownCommandHint(std::string_view word, const CommandPage& group,
                        Pasted({"stepcast", "simulate", std::string(word)}));
   }
   return SeeHelp(group);
+}
+
+std::string GpusMeant(const std::string& option, const std::vector<std::string>& values) {
+  const auto is_number = [](const std::string& text) {
+    return text.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (option != "--gpus" || values.size() != 2 || is_number(values[0]) == is_number(values[1])) {
+    return "";
+  }
+  const bool number_first = is_number(values[0]);
+  return Pasted(
+      {option, fmt::format("{} x {}", values[number_first ? 0 : 1], values[number_first ? 1 : 0])});
 }
 
 std::string MissingHint(const OptionPage& missing, const CommandPage& command,

@@ -11,9 +11,14 @@
 namespace stepcast::cli {
 
 // Returns the hint for an unknown option of a command. `value` is the value of the option in the
-// command line, or empty.
+// command line, or empty. `words` is the command line without the program's name.
 std::string UnknownOptionHint(std::string_view option, std::string_view value,
-                              const CommandPage& command, const std::vector<CommandPage>& pages);
+                              const CommandPage& command, const std::vector<CommandPage>& pages,
+                              const std::vector<std::string>& words = {});
+
+// Returns the option --gpus for a number and a type of GPUs that were written apart, such as "h100"
+// and "8": "--gpus '8 x h100'". Empty for other options, and if the values have another meaning.
+std::string GpusMeant(const std::string& option, const std::vector<std::string>& values);
 
 // Returns the hint for a word that is not a command. `group` is the page of the command before the
 // word, or the program's page if no command precedes the word.

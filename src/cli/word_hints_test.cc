@@ -54,12 +54,22 @@ TEST(UnknownOptionHint, ShowsTheOptionWithItsValue) {
   EXPECT_EQ(Hint("--sequence_length", "4096"), "write --sequence-length 4096");
   EXPECT_EQ(Hint("--num-gpus", "8"), "write --gpus '8 x h100-sxm'");
   EXPECT_EQ(Hint("--kind", "all_gather", 4), "write --op all_gather");
+  EXPECT_EQ(UnknownOptionHint("--gpu", "h100", Page(1), Pages(),
+                              {"simulate", "x", "--gpu", "h100", "--gpus=8"}),
+            "write --gpus '8 x h100'");
+  EXPECT_EQ(GpusMeant("--gpus", {"8", "h100"}), "--gpus '8 x h100'");
+  EXPECT_EQ(GpusMeant("--gpus", {"8 x a100", "8 x h100"}), "");
 }
 
 TEST(UnknownOptionHint, ShowsTheSetting) {
   EXPECT_EQ(Hint("--tp", "2"), "write --set parallelism.tensor=2");
   EXPECT_EQ(Hint("--tensor", "2"), "write --set parallelism.tensor=2");
-  EXPECT_EQ(Hint("--batch-size", "8"), "write --set training.micro_batch_size=8");
+  EXPECT_EQ(Hint("--batch-size", "8"),
+            "write --set training.micro_batch_size=8 (sequences of a rank in each forward pass), "
+            "or --set training.global_batch_size=8 (sequences of all ranks in a step)");
+  EXPECT_EQ(Hint("--bucket-cap-mb", "25"), "write --set 'data_parallel.bucket_size=25 MiB'");
+  EXPECT_EQ(Hint("--lora", ""), "write --set 'training.lora={rank: 16, targets: q_proj v_proj}'");
+  EXPECT_EQ(Hint("--sp", "true"), "write --set parallelism.sequence_parallel=true");
   EXPECT_EQ(Hint("--mbs", ""), "write --set training.micro_batch_size=VALUE");
   EXPECT_EQ(Hint("--precision", "bfloat16"), "write --set training.precision=bf16");
   EXPECT_EQ(Hint("--compile", "llama3.1-8b"), "write --set training.compile=true");
@@ -96,6 +106,7 @@ TEST(UnknownCommandHint, ShowsACommand) {
   EXPECT_EQ(hint("predict"), "write stepcast simulate");
   EXPECT_EQ(hint("llama3.1-8b"),
             "write the command first, for example: stepcast simulate llama3.1-8b");
+  EXPECT_EQ(hint("Simulate"), "did you mean 'simulate'?");
   EXPECT_EQ(hint("abracadabra"), "stepcast --help lists the commands");
 }
 

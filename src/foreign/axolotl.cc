@@ -10,7 +10,7 @@ namespace {
 void ReadSharding(Reading& reading) {
   if (const Setting* named = reading.Stated("deepspeed")) {
     if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
-      return AskForDeepSpeedFile(reading, "deepspeed");
+      return AskForFile(reading, "deepspeed", "DeepSpeed");
     }
   }
   const auto& settings = reading.document().settings;

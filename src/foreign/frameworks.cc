@@ -19,7 +19,7 @@ namespace {
 void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
   if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
-    return AskForDeepSpeedFile(reading, file->name);
+    return AskForFile(reading, file->name, "DeepSpeed");
   }
   reading.Set("data_parallel.framework", "deepspeed", "distributed_type");
   const std::string_view stage = "deepspeed_config.zero_stage";

@@ -24,6 +24,7 @@
 #include "src/plan/plan.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
+#include "src/scenario/input_contents.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
@@ -188,27 +189,40 @@ struct NamedGpus {
   std::string type;
 };
 
+constexpr std::string_view kDigits = "0123456789";
+
+// The text with the letter x for the multiplication sign.
+std::string WithPlainSign(std::string text) {
+  constexpr std::string_view kSign = "\u00d7";
+  for (std::size_t at; (at = text.find(kSign)) != std::string::npos;) {
+    text.replace(at, kSign.size(), "x");
+  }
+  return text;
+}
+
 // Parses "4 x rtx-4090", "4x RTX 4090", "4 rtx-4090" or "rtx-4090".
-tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
-  const auto wrong = [&text] {
+tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& given) {
+  const std::string text = WithPlainSign(given);
+  const std::string meant = GpusMeant(text);
+  const auto wrong = [&] {
     const bool number = !text.empty() && text.size() <= 4 && text.front() != '0' &&
-                        text.find_first_not_of("0123456789") == std::string::npos;
+                        text.find_first_not_of(kDigits) == std::string::npos;
     return tl::make_unexpected(
         Diagnostic{"command.wrong-use",
                    {"--gpus", 0, 0},
-                   "the value of --gpus must be a number and a type of GPUs: " + Quoted(text),
-                   fmt::format("write --gpus '{} x h100-sxm' with the quotes; to list the types, "
-                               "run stepcast list gpus",
-                               number ? text : "8")});
+                   "the value of --gpus must be a number and a type of GPUs: " + Quoted(given),
+                   fmt::format("write --gpus '{}' with the quotes; to list the types, run stepcast "
+                               "list gpus",
+                               !meant.empty() ? meant : (number ? text : "8") + " x h100-sxm")});
   };
-  std::size_t end = 0;
-  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  if (!meant.empty()) return wrong();
+  const std::size_t end = std::min(text.find_first_not_of(kDigits), text.size());
   constexpr std::size_t kMostDigits = 7;
   if (end > kMostDigits) {
     return tl::make_unexpected(
         Diagnostic{"command.wrong-use",
                    {"--gpus", 0, 0},
-                   "the number of GPUs must be at most 9999999: " + Quoted(text),
+                   "the number of GPUs must be at most 9999999: " + Quoted(given),
                    "write fewer GPUs, for example --gpus '1024 x h100-sxm'"});
   }
   NamedGpus gpus;
@@ -222,8 +236,7 @@ tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
   gpus.type = text.substr(type);
   gpus.type.erase(gpus.type.find_last_not_of(' ') + 1);
   std::replace(gpus.type.begin(), gpus.type.end(), ' ', '-');
-  const bool numbers_only =
-      gpus.type.find_first_not_of("0123456789") == std::string::npos && end == 0;
+  const bool numbers_only = gpus.type.find_first_not_of(kDigits) == std::string::npos && end == 0;
   if (gpus.type.empty() || numbers_only || gpus.count < 1) return wrong();
   return gpus;
 }
@@ -236,6 +249,7 @@ class Importer {
     ReadOptions();
     // A value without its quotes or its equals sign ends among the files, which are then no files.
     if (!draft_.mistakes().empty()) return tl::make_unexpected(draft_.mistakes());
+    if (auto surplus = BesideScenario(); !surplus.empty()) return tl::make_unexpected(surplus);
     for (const std::string& file : request_.files) Read(file);
     // A missing value does not prevent the report of other missing values.
     const bool readable =
@@ -443,6 +457,28 @@ class Importer {
                            fmt::join(script.scripts, ", "))});
   }
 
+  // The arguments beside a scenario, which needs no other files.
+  Diagnostics BesideScenario() const {
+    Diagnostics surplus;
+    const auto& files = request_.files;
+    const auto scenario = std::find_if(files.begin(), files.end(), IsScenarioFile);
+    if (files.size() < 2 || scenario == files.end()) return surplus;
+    for (const std::string& file : files) {
+      if (&file == &*scenario) continue;
+      surplus.push_back(
+          {"command.wrong-use",
+           {"command line", 0, 0},
+           fmt::format("unexpected argument beside the scenario {}: {}", Quoted(*scenario),
+                       Quoted(file)),
+           IsScenarioFile(file)
+               ? fmt::format("to compare two scenarios, run stepcast compare {} {}", *scenario,
+                             file)
+               : "remove the argument; if it belongs to the value of an option, put the value in "
+                 "quotes"});
+    }
+    return surplus;
+  }
+
   // Adds a document that is a file of its own.
   void Take(Result<Document> document) {
     if (!document) {
@@ -576,8 +612,12 @@ class Importer {
     if (request_.states_software) StateSoftware();
     if (!request_.files.empty()) {
       const std::string& file = request_.files.front();
+      const Entry* const model = draft_.Find("model");
+      // The model may have been replaced by an option.
+      const bool own = model == nullptr || model->value.text == ModelNamed(file);
+      const std::string& named = own || !IsModelName(file) ? file : model->value.text;
       const std::string stem =
-          IsModelName(file) ? file : std::filesystem::path(file).stem().string();
+          IsModelName(named) ? named : std::filesystem::path(named).stem().string();
       draft_.Assume("name", stem, "the file's name");
     }
   }
@@ -779,6 +819,52 @@ class Importer {
 };
 
 }  // namespace
+
+std::string GpusMeant(std::string_view text) {
+  constexpr std::string_view kSigns = " xX*:";
+  constexpr std::size_t kMostDigits = 7;
+  std::int64_t count = 1;
+  int numbers = 0;
+  const auto take = [&](std::string_view digits) {
+    if (digits.empty() || digits.size() > kMostDigits ||
+        digits.find_first_not_of(kDigits) != std::string_view::npos) {
+      return false;
+    }
+    ++numbers;
+    return !__builtin_mul_overflow(count, std::stoll(std::string(digits)), &count);
+  };
+  // Numbers before the type: "2x8x" of "2x8xh100".
+  for (;;) {
+    const std::size_t end = std::min(text.find_first_not_of(kDigits), text.size());
+    const std::size_t next = text.find_first_not_of(kSigns, end);
+    // "4 rtx-4090" has a number, "4090 ti" may be a type.
+    if (end == 0 || next == end || next == std::string_view::npos ||
+        (numbers > 0 && text.substr(end, next - end).find_first_not_of(' ') == text.npos)) {
+      break;
+    }
+    if (!take(text.substr(0, end))) return "";
+    text.remove_prefix(next);
+  }
+  // A number behind the type: ":8" of "h100:8".
+  bool behind = false;
+  for (const std::string_view sign : {" x ", " X ", ":", "*"}) {
+    const std::size_t at = text.rfind(sign);
+    if (at == std::string_view::npos || at == 0) continue;
+    std::string_view digits = text.substr(at + sign.size());
+    digits.remove_prefix(std::min(digits.find_first_not_of(' '), digits.size()));
+    if (!take(digits)) return "";
+    text = text.substr(0, text.find_last_not_of(' ', at - 1) + 1);
+    behind = true;
+    break;
+  }
+  constexpr std::int64_t kMostGpus = 9'999'999;
+  const bool written_so = !behind && numbers < 2;
+  if (written_so || text.empty() || count < 1 || count > kMostGpus ||
+      text.find_first_of("x*:/") == 0 || text.find_first_of("*:") != std::string_view::npos) {
+    return "";
+  }
+  return fmt::format("{} x {}", count, text);
+}
 
 std::optional<Diagnostic> TwoClusters(const ImportRequest& request) {
   if (request.gpus.empty() || (request.cluster.empty() && !request.nodes)) return std::nullopt;

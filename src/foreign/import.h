@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/diagnostic.h"
@@ -55,6 +56,10 @@ struct Imported {
 // Converts a cluster such as "4 x rtx-4090" or "rtx-4090" to YAML, such as "{gpu: rtx-4090, gpus:
 // 4}". Error: command.wrong-use.
 Result<std::string> ClusterOfGpus(const std::string& gpus);
+
+// Returns a cluster in the form of ClusterOfGpus for a text with a different form: "8 x h100" for
+// "h100:8", and "16 x h100" for "2x8xh100". Empty if the text has another meaning.
+std::string GpusMeant(std::string_view text);
 
 // Returns an error if --gpus is set together with --cluster or --nodes. Error: command.wrong-use.
 std::optional<Diagnostic> TwoClusters(const ImportRequest& request);

@@ -162,6 +162,26 @@ TEST(Import, RefusesGpusThatAreNone) {
   EXPECT_TRUE(Asks(nowhere.error(), "--gpus"));
 }
 
+// A hint shows the number and the type in the form that --gpus takes.
+TEST(Import, GpusInOtherFormsAreNamedInTheRightOne) {
+  EXPECT_EQ(GpusMeant("h100:8"), "8 x h100");
+  EXPECT_EQ(GpusMeant("h100 x 8"), "8 x h100");
+  EXPECT_EQ(GpusMeant("2x8xh100"), "16 x h100");
+  for (const char* right : {"8 x h100", "4x RTX 4090", "4 rtx-4090", "rtx-4090", "RTX 4090", "8"}) {
+    EXPECT_EQ(GpusMeant(right), "") << right;
+  }
+  EXPECT_EQ(ClusterOfGpus("8 \u00d7 h100").value(), ClusterOfGpus("8 x h100").value());
+  EXPECT_EQ(ClusterOfGpus("h100:8").error().at(0).hint.substr(0, 25), "write --gpus '8 x h100' w");
+}
+
+// An option may replace the model that was named first.
+TEST(Import, TheNameIsThatOfTheModel) {
+  const auto imported =
+      Import({.files = {"llama3.1-8b"}, .model = "qwen3-8b", .gpus = "8 x h100-sxm"});
+  ASSERT_TRUE(imported);
+  EXPECT_NE(imported->scenario.text.find("name: qwen3-8b"), std::string::npos);
+}
+
 TEST(Import, TheCommandLineComesFirst) {
   const auto imported = Import({.files = {Write("d.toml", kTitan)},
                                 .model = "llama3.1-70b",

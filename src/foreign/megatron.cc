@@ -263,14 +263,7 @@ bool IsByDeepSpeed(const Reading& reading) {
 void ReadByDeepSpeed(Reading& reading) {
   if (reading.has_file_of("DeepSpeed")) return;
   const Setting* file = reading.Stated("deepspeed-config");
-  if (file != nullptr) {
-    reading.Wrong("deepspeed-config",
-                  fmt::format("the DeepSpeed configuration {} is missing on the command line",
-                              Quoted(file->value.Shown())),
-                  fmt::format("add the file: stepcast init {} {}", reading.document().file,
-                              file->value.Shown()));
-    return;
-  }
+  if (file != nullptr) return AskForFile(reading, "deepspeed-config", "DeepSpeed");
   reading.Set("data_parallel.framework", "deepspeed", "deepspeed");
   const auto stage = reading.Integer("zero-stage");
   if (stage) reading.Set("data_parallel.zero_stage", *stage, "zero-stage");

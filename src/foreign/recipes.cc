@@ -51,14 +51,31 @@ bool IsModelName(const std::string& name) {
   return ModelOfTheHub(name).has_value() || (found && !name.ends_with(".yaml"));
 }
 
+namespace {
+
+// The text of a file. A pipe can be read only once, by the scenario reader.
+std::optional<std::string> TextOf(const std::string& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
+  Diagnostics ignored;
+  auto text = ReadTextFile(file, ignored);
+  if (!text || text->size() > kLargestConfiguration) return std::nullopt;
+  return text;
+}
+
+}  // namespace
+
+bool IsScenarioFile(const std::string& file) {
+  const auto text = TextOf(file);
+  if (!text || SyntaxOf(file, *text) != Syntax::kYaml) return false;
+  const auto document = ParseYamlSettings(*text, file);
+  return document && IsScenario(*document);
+}
+
 bool IsOfAnotherProgram(const std::string& file) {
   if (IsRecipe(file) || IsModelName(file)) return true;
-  // A pipe can be read only once, by the scenario reader.
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) return false;
-  Diagnostics ignored;
-  const auto text = ReadTextFile(file, ignored);
-  if (!text || text->size() > kLargestConfiguration) return false;
+  const auto text = TextOf(file);
+  if (!text) return false;
   if (SyntaxOf(file, *text) != Syntax::kYaml) return true;
   const auto document = ParseYamlSettings(*text, file);
   return document && !IsScenario(*document) &&

@@ -55,6 +55,9 @@ bool IsRecipe(const std::string& name);
 // Returns whether `name` is a model of stepcast or the Hugging Face Hub rather than a file.
 bool IsModelName(const std::string& name);
 
+// Returns whether the file is a scenario. False for files that IsOfAnotherProgram does not read.
+bool IsScenarioFile(const std::string& file);
+
 // Returns whether Import accepts the file: another program's configuration, a recipe or a model.
 // False for scenarios, for unreadable, too large or unknown files, and for pipes (because they can
 // be read only once).

@@ -110,13 +110,15 @@ void ReadCopies(Reading& reading, std::string_view option, std::int64_t copies,
               std::move(remark));
 }
 
-void AskForDeepSpeedFile(Reading& reading, std::string_view option) {
+void AskForFile(Reading& reading, std::string_view option, std::string_view what) {
   const Value& file = reading.Stated(option)->value;
-  reading.Wrong(
-      option,
-      fmt::format("the DeepSpeed configuration {} is missing on the command line",
-                  Quoted(file.Shown())),
-      fmt::format("add the file: stepcast init {} {}", reading.document().file, file.text));
+  const std::string& own = reading.document().file;
+  // Relative to the file that names it.
+  const std::string path = (std::filesystem::path(own).parent_path() / file.text).string();
+  reading.Wrong(option,
+                fmt::format("the {} configuration {} is missing on the command line", what,
+                            Quoted(file.Shown())),
+                fmt::format("add the file to the command: {} {}", own, path));
 }
 
 void ReadClipping(Reading& reading, std::string_view option) {
@@ -165,10 +167,14 @@ void ReadBatching(Reading& reading, std::string_view batching, std::string_view 
   reading.Omit(
       because_of,
       fmt::format(
-          "the forecast step time is too long, because {}. Specify the lengths of samples as "
-          "[tokens, samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
+          "the forecast step time is too long, because {}. {}",
           packed ? "attention covers the full sequence" : "every sequence has the maximum length",
-          packed ? ", or --set training.document_length=512" : ""));
+          packed && draft.Degree("parallelism.context") > 1
+              // Documents of different lengths are not modelled with context parallelism.
+              ? "Specify the mean length of samples: --set training.document_length=512"
+              : fmt::format("Specify the lengths of samples as [tokens, samples] pairs: --set "
+                            "'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
+                            packed ? ", or --set training.document_length=512" : "")));
 }
 
 namespace {
@@ -228,45 +234,7 @@ std::string Lower(std::string text) {
   return text;
 }
 
-// The words between hyphens and underscores, without those for the kind of training.
-std::vector<std::string> WordsOf(const std::string& name) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at <= name.size();) {
-    const std::size_t end = std::min(name.find_first_of("-_", at), name.size());
-    std::string word = name.substr(at, end - at);
-    if (!HasWord(TextAt(Table<ModelsTable>(), "kinds"), word)) words.push_back(std::move(word));
-    at = end + 1;
-  }
-  return words;
-}
-
-// Whether the word is a number of parameters: "7b", "1.5b", "135m".
-bool IsSize(const std::string& word) {
-  return word.size() > 1 && (word.back() == 'b' || word.back() == 'm') &&
-         word.find_first_not_of("0123456789.x") == word.size() - 1;
-}
-
 }  // namespace
-
-std::optional<std::string> ModelOfTheHub(const std::string& name) {
-  const std::string lower = Lower(name);
-  const std::vector<std::string> words = WordsOf(lower.substr(lower.rfind('/') + 1));
-  std::optional<std::string> found;
-  std::size_t longest = 0;
-  const std::string_view other_models = TextAt(Table<ModelsTable>(), "others");
-  for (const auto& [hub_name, model] : SplitPairs(TextAt(Table<ModelsTable>(), "hub"))) {
-    const std::vector<std::string> own = WordsOf(std::string(hub_name));
-    if (own.size() <= longest || own.size() > words.size()) continue;
-    if (!std::equal(own.begin(), own.end(), words.begin())) continue;
-    const bool another = std::any_of(
-        words.begin() + static_cast<std::ptrdiff_t>(own.size()), words.end(),
-        [&](const std::string& word) { return IsSize(word) || HasWord(other_models, word); });
-    if (another) continue;
-    found = model;
-    longest = own.size();
-  }
-  return found;
-}
 
 void ReadHubModel(Reading& reading, std::string_view option) {
   const std::string name = reading.Text(option);

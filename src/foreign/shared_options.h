@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/foreign/framework.h"
+#include "src/scenario/hub_models.h"
 
 namespace stepcast::foreign {
 
@@ -24,8 +25,9 @@ void ReadDegrees(Reading& reading, const DegreeOptions& options);
 void ReadCopies(Reading& reading, std::string_view option, std::int64_t copies,
                 std::string remark = {});
 
-// Reports that the DeepSpeed configuration, which the option names, is missing on the command line.
-void AskForDeepSpeedFile(Reading& reading, std::string_view option);
+// Reports that a configuration, which the option names, is missing on the command line. `what` is
+// the program of the configuration, such as "DeepSpeed".
+void AskForFile(Reading& reading, std::string_view option, std::string_view what);
 
 // Reads the limit of the gradient norm. Zero and negative values mean no limit.
 void ReadClipping(Reading& reading, std::string_view option);
@@ -44,10 +46,7 @@ void ReadLauncher(Reading& reading);
 // Functions for all programs based on Hugging Face's Trainer, for names of models, optimizers and
 // attention kernels.
 
-// Returns stepcast's model with the dimensions of the Hugging Face Hub model `name`, of any owner.
-// If the names of several models are prefixes of `name`, returns the model with the longest name.
-// None if no model matches.
-std::optional<std::string> ModelOfTheHub(const std::string& name);
+using scenario::ModelOfTheHub;
 
 // Sets the model from an option, whose value is a model of the Hugging Face Hub or a folder with a
 // config.json. If the data root lacks the model, the later error message contains the model's name.

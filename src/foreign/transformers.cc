@@ -75,11 +75,7 @@ void ReadSharding(Reading& reading) {
 void AskForFiles(Reading& reading) {
   const std::string_view launcher = "launcher.config_file";
   if (reading.Stated(launcher) != nullptr && !reading.has_file_of("accelerate")) {
-    const std::string file = reading.Text(launcher);
-    reading.Wrong(
-        launcher,
-        fmt::format("the accelerate configuration {} is missing on the command line", Quoted(file)),
-        fmt::format("add the file: stepcast init {} {}", reading.document().file, file));
+    AskForFile(reading, launcher, "accelerate");
   }
 
   const Setting* named = reading.Stated("deepspeed");
@@ -90,11 +86,12 @@ void AskForFiles(Reading& reading) {
         "deepspeed",
         "DeepSpeed is on, but a DeepSpeed configuration is missing on the command line",
         fmt::format(
-            "write the DeepSpeed configuration as JSON, and add its path: stepcast init {} ds.json",
+            "write the DeepSpeed configuration as JSON, and add its path to the command: {} "
+            "ds.json",
             reading.document().file));
     return;
   }
-  AskForDeepSpeedFile(reading, "deepspeed");
+  AskForFile(reading, "deepspeed", "DeepSpeed");
 }
 
 // Whether the file belongs to LLaMA-Factory, which adds keys to the Trainer's, and other

@@ -200,8 +200,8 @@ class Checker : public Rules {
       Add("training.global_batch_size", "plan.batch",
           fmt::format("gradient_accumulation {} and global_batch_size {} cannot both be set",
                       *request_.gradient_accumulation, *request_.global_batch_size),
-          "omit one of the two keys, because global_batch_size = micro_batch_size x "
-          "gradient_accumulation x data");
+          "omit one of the two keys (--set training.gradient_accumulation=null), because "
+          "global_batch_size = micro_batch_size x gradient_accumulation x data");
       return;
     }
     if (request_.gradient_accumulation) {

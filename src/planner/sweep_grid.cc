@@ -108,6 +108,10 @@ std::string StepHint(std::string_view first, std::string_view last) {
     if (Align({&a, &b}) && b.count < a.count) std::swap(first, last);
   }
   const bool plain = from && from->kind == Kind::kPlain;
+  // No factor leads from zero to another number.
+  if (plain && from->count == 0) {
+    return fmt::format("write '{}..{} +1' to add 1 to each value", first, last);
+  }
   return fmt::format(
       "write '{0}..{1} x2' to double each value, or '{0}..{1} +{2}' to add {2} to each value",
       first, last, plain ? std::string_view("1") : first);
@@ -218,7 +222,9 @@ class Range {
     if (multiplies_ && from_.count == 0) {
       return Bad(
           "a range with a factor cannot start at zero",
-          fmt::format("start above zero, and write zero as a separate value: '{},...'", first_));
+          fmt::format("start above zero, and write zero as a separate value: '{0},1..{1} {2}'; or "
+                      "add the same number to each value: '{0}..{1} +1'",
+                      first_, last_, rest_.substr(operation_)));
     }
     if (!multiplies_ && (to_.count - from_.count) / by_.count >= SweepGrid::kMostRows) {
       return Fault(

@@ -32,7 +32,14 @@ CommandWords CommandWords::With(
 std::string CommandLine(const CommandWords& command) {
   std::string line;
   for (const std::string& word : command.words) line += (line.empty() ? "" : " ") + ShellWord(word);
-  for (const std::string& setting : command.set) line += " --set " + ShellWord(setting);
+  for (auto setting = command.set.begin(); setting != command.set.end(); ++setting) {
+    // Only the last setting of a key takes effect.
+    const std::string key = setting->substr(0, setting->find('=') + 1);
+    const bool replaced =
+        std::any_of(setting + 1, command.set.end(),
+                    [&](const std::string& later) { return later.starts_with(key); });
+    if (!replaced) line += " --set " + ShellWord(*setting);
+  }
   return line;
 }
 

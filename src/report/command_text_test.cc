@@ -10,6 +10,11 @@ TEST(CommandTextTest, QuotesWhatAShellWouldTakeApart) {
             "stepcast simulate 'my plan.yaml' --set 'a.b=25 MiB' --set 'c={d: it'\\''s}'");
 }
 
+TEST(CommandTextTest, OnlyTheLastSettingOfAKeyIsWritten) {
+  EXPECT_EQ(CommandLine({{"stepcast", "simulate"}, {"a.b=1", "a.bc=2", "a.b=3"}}),
+            "stepcast simulate --set a.bc=2 --set a.b=3");
+}
+
 TEST(CommandTextTest, LongOnesGoOnInFurtherLines) {
   const std::string key = "data_parallel.framework";
   const CommandWords command{{"stepcast", "simulate", "scenarios/gpt2-ddp/scenario.yaml"}, {}};

@@ -194,7 +194,10 @@ std::string KindsText(const PlanReport& report) {
                          at_least, FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
   }
   std::string out = "by kind\n";
-  if (!lines.empty()) out += KindsTable(report, shown).ToString() + kTieText + "\n" + lines;
+  if (!lines.empty()) {
+    const std::string table = KindsTable(report, shown).ToString();
+    out += table + (table.find(" ~") == std::string::npos ? "" : kTieText) + "\n" + lines;
+  }
   if (!lines.empty() && !without.empty()) out += "\n";
   out += without;
   if (close) {

@@ -132,6 +132,20 @@ std::string PlacesTried(std::string_view path, std::string_view folder) {
                      beside);
 }
 
+std::string MissingData() {
+  const std::string root = DataRoot();
+  if (!root.empty() && HoldsData(root)) return "";
+  const char* given = std::getenv("STEPCAST_DATA");
+  if (given != nullptr && *given != '\0') {
+    return fmt::format(
+        "set STEPCAST_DATA to the folder with the shipped models, topologies and calibration, "
+        "instead of {}",
+        Whole(given));
+  }
+  return "the shipped models, topologies and calibration were not found beside the program; set "
+         "STEPCAST_DATA to their folder";
+}
+
 std::string FolderOf(std::string_view file) {
   const std::size_t slash = file.rfind('/');
   if (slash == std::string_view::npos) return "";

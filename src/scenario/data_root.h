@@ -21,6 +21,9 @@ std::optional<std::string> FindInput(std::string_view path, std::string_view fol
 // Returns the hint of a Diagnostic: the folders in which FindInput looks for `path`.
 std::string PlacesTried(std::string_view path, std::string_view folder);
 
+// Returns a hint if the data root does not contain the shipped data. Otherwise empty.
+std::string MissingData();
+
 // Returns the folder of a file: "scenarios" for "scenarios/x.yaml", "" for "x.yaml".
 std::string FolderOf(std::string_view file);
 

@@ -29,8 +29,14 @@ void Append(const Node& node, std::string code, std::string message, std::string
   diagnostics.push_back({std::move(code), node.location(), std::move(message), std::move(hint)});
 }
 
+// Whether the value is in an option (--set, --vary), which needs the whole key and an equals sign.
+bool IsOfOption(const Location& location) { return location.line == 0; }
+
 std::string Example(const Node& node, std::string_view value) {
   const std::string& path = node.path();
+  if (IsOfOption(node.location()) && !path.empty() && path.back() != ']') {
+    return fmt::format("'{}={}'", path, value);
+  }
   const std::size_t dot = path.rfind('.');
   const std::string key = dot == std::string::npos ? path : path.substr(dot + 1);
   if (key.empty() || key.back() == ']') return fmt::format("'{}'", value);
@@ -170,10 +176,10 @@ std::optional<std::int64_t> WholeNumber(std::string text) {
   return static_cast<std::int64_t>(unit * value);
 }
 
-// Whether the text denotes several numbers: 1-8, 1:8, range(1, 8).
+// Whether the text denotes several numbers: 1-8, 1:8, 1,2,4, range(1, 8).
 bool IsRange(std::string_view text) {
   if (text.starts_with("range(")) return true;
-  const std::size_t sign = text.find_first_of("-:");
+  const std::size_t sign = text.find_first_of("-:,");
   return sign != std::string_view::npos && sign > 0 && sign + 1 < text.size() &&
          std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(sign), IsDigit) &&
          IsDigit(text[sign + 1]);
@@ -187,9 +193,10 @@ std::string IntegerHint(const Node& node, IntegerRange range) {
     return fmt::format("write {}", Example(node, fmt::format("{}", *meant)));
   }
   if (node.kind() == NodeKind::kScalar && IsRange(node.scalar())) {
+    const bool list = node.scalar().find(',') != std::string::npos;
     return fmt::format(
-        "to try a range of values, use stepcast sweep or stepcast plan with --vary '{}=1..8 x2'",
-        node.path());
+        "to try several values, use stepcast sweep or stepcast plan with --vary '{}={}'",
+        node.path(), list ? node.scalar() : "1..8 x2");
   }
   if (range.example > 0) {
     return fmt::format("write for example {}", Example(node, fmt::format("{}", range.example)));
@@ -555,12 +562,14 @@ void MappingReader::Finish() {
     // A hint costs more than the rest, so faults that are not shown get none.
     const bool shown = diagnostics_->size() < kMostShownFaults;
     const std::string_view nearest = shown ? NearestWord(entry.key, known_) : std::string_view();
-    diagnostics_->push_back({"input.unknown-key", entry.position.location(),
-                             fmt::format("unknown key: {}", Quoted(PathOf(entry.key))),
-                             !shown ? std::string()
-                             : nearest.empty()
-                                 ? fmt::format("known keys are {}", fmt::join(known_, ", "))
-                                 : fmt::format("did you mean '{}'?", nearest)});
+    diagnostics_->push_back(
+        {"input.unknown-key", entry.position.location(),
+         fmt::format("unknown key: {}", Quoted(PathOf(entry.key))),
+         !shown            ? std::string()
+         : nearest.empty() ? fmt::format("known keys are {}", fmt::join(known_, ", "))
+                           : fmt::format("did you mean '{}'?", IsOfOption(entry.position.location())
+                                                                   ? PathOf(nearest)
+                                                                   : std::string(nearest))});
   }
 }
 

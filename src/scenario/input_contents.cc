@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
+#include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
@@ -106,10 +110,52 @@ std::vector<std::string> FilesMeant(std::string_view path, std::string_view key)
   } else if (bare) {
     meant = NamesContaining(word, known);
   }
-  if (meant.empty()) meant = NearestName(word, key == "model" ? ModelsMeant(word, known) : known);
+  const std::vector<std::string> alike = key == "model" ? ModelsMeant(word, known) : known;
+  if (meant.empty()) meant = NearestName(word, alike);
+  // "gpt-3" means any model of the family.
+  if (meant.empty() && alike.size() < known.size() && SizeOf(word).empty()) meant = alike;
   if (bare) return meant;
   for (std::string& name : meant) name = fmt::format("{}/{}{}", folder, name, kSuffix);
   return meant;
+}
+
+namespace {
+
+bool IsFileName(std::string_view word) {
+  return word.ends_with(kSuffix) || word.ends_with(".yml") || word.ends_with(".json");
+}
+
+// The path of the file with the most similar name in the folder of `path`. Empty if there is none.
+std::string FileNear(std::string_view path) {
+  const std::string folder = FolderOf(path);
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (IsFileName(name)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());  // the same on every machine
+  const std::string_view near =
+      NearestWord(path.substr(path.rfind('/') + 1), {names.begin(), names.end()});
+  return near.empty() ? "" : (std::filesystem::path(folder) / near).string();
+}
+
+}  // namespace
+
+std::string HintOfName(std::string_view word) {
+  if (word.find('/') != std::string_view::npos || IsFileName(word)) {
+    const std::string near = FileNear(word);
+    return near.empty() ? "" : fmt::format("did you mean '{}'?", near);
+  }
+  if (std::string missing = MissingData(); !missing.empty()) return missing;
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> meant = FilesMeant(word, "model");
+  std::erase(meant, word);  // a hint must not repeat the input
+  meant.resize(std::min(meant.size(), kMost));
+  return (meant.empty() ? std::string()
+                        : fmt::format("did you mean '{}'? ", fmt::join(meant, "', or '"))) +
+         "to see all named models, run stepcast list models";
 }
 
 }  // namespace stepcast::scenario

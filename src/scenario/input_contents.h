@@ -103,6 +103,10 @@ struct InputCache::Contents {
 // folder.
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key);
 
+// Returns a hint for a word that is neither a file nor a model: similar names of files in the
+// word's folder, or of models. Empty if the word is a path and no file has a similar name.
+std::string HintOfName(std::string_view word);
+
 // Returns suggestions from `known`: all names that contain the word ("h100-sxm" for "h100") or, if
 // no name contains the word, the most similar name. Empty if no name is similar.
 std::vector<std::string> NamesMeant(std::string_view word, const std::vector<std::string>& known);

@@ -375,7 +375,14 @@ TEST(Load, SuggestsTheKeyThatWasMeant) {
   EXPECT_EQ(hint("reduce_bucket_size=2"),
             "did you mean 'data_parallel.deepspeed.reduce_bucket_size'?");
   // A slip is still a slip, and a key of nothing has no likeness.
-  EXPECT_EQ(hint("training.precison=bf16"), "did you mean 'precision'?");
+  EXPECT_EQ(hint("training.precison=bf16"), "did you mean 'training.precision'?");
+  EXPECT_EQ(hint("training.fp16=true"), "did you mean 'training.precision=fp16'?");
+  EXPECT_EQ(hint("data_parallel.bucket_cap_mb=25"),
+            "did you mean 'data_parallel.bucket_size=25 MiB'?");
+  EXPECT_EQ(hint("zero_optimization.stage=3"), "did you mean 'data_parallel.zero_stage'?");
+  EXPECT_EQ(hint("training.batch_size=8"),
+            "did you mean 'training.micro_batch_size' (sequences of a rank in each forward pass), "
+            "or 'training.global_batch_size' (sequences of all ranks in a step)?");
   EXPECT_EQ(hint("colour=red").substr(0, 14), "known keys are");
 }
 
@@ -442,6 +449,30 @@ TEST(Load, SuggestsTheFileThatWasMeant) {
             "  hint: did you mean 'models/gpt2.yaml'?\n");
 }
 
+TEST(Load, AModelIsNoScenario) {
+  InputCache cache;
+  const auto loaded = Load("llama3.1-8b", {}, cache);
+  EXPECT_EQ(loaded.error().at(0).hint,
+            "to write a scenario, run stepcast init llama3.1-8b --gpus '8 x h100-sxm' -o my.yaml");
+}
+
+// As on the command line.
+TEST(Load, TakesTheHubsNamesOfModels) {
+  for (const char* name : {"meta-llama/Llama-3.1-8B", "llama3-8b"}) {
+    EXPECT_EQ(Messages(LoadString(Shipped("models/gpt2.yaml", name))), "") << name;
+  }
+}
+
+TEST(Load, AMissingColonAndCommentsOfJsonHaveTheirPlace) {
+  const auto fault = [](const std::string& text) { return LoadString(text).error().at(0); };
+  const Diagnostic colon = fault("stepcast: 1\nmodel gpt2\ncluster: {}\n");
+  EXPECT_EQ(colon.location.line, 2);
+  EXPECT_EQ(colon.hint, "write 'model: gpt2'");
+  const Diagnostic comment = fault("{\"stepcast\": 1, // the \"version\"\n \"model\": \"gpt2\"}");
+  EXPECT_EQ(comment.location.column, 17);
+  EXPECT_EQ(comment.message, "neither JSON nor YAML has comments like //");
+}
+
 // A key present under another name is reported once.
 TEST(Load, AKeyUnderAnotherNameIsNotMissingToo) {
   const auto codes = [](std::string_view from, std::string_view to) {
@@ -485,11 +516,12 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   EXPECT_EQ(hint("model=gpt2.yaml"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("model=models/mixtral-7b.yaml"), "did you mean 'models/mixtral-8x7b.yaml'?");
   // Another size is not meant, however little differs.
-  EXPECT_EQ(hint("model=llama3-8b"), "did you mean 'llama3.1-8b'?");
+  EXPECT_EQ(hint("model=qwen3-72b"), "did you mean 'qwen2.5-72b'?");
   EXPECT_EQ(hint("model=qwen3-999b").find("did you mean"), std::string::npos);
   // A family that is known not to be modelled is no slip in writing another.
   EXPECT_EQ(hint("model=models/rwkv-7b.yaml").find("mpt"), std::string::npos);
-  EXPECT_EQ(hint("model=meta-llama/Llama-3.1-8B"), "did you mean 'llama3.1-8b'?");
+  EXPECT_EQ(hint("training.lora=16"),
+            "write for example 'training.lora={rank: 16, targets: q_proj v_proj}'");
   EXPECT_EQ(hint("model=gtp2"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("calibration=h200.yaml"), "did you mean 'h200'?");
   EXPECT_EQ(hint("calibration=mine"),
@@ -573,15 +605,15 @@ TEST(Load, NullIsTheDefaultOfEveryKey) {
   EXPECT_EQ(Messages(misspelled),
             "--set training.presicion=null: error[input.unknown-key]: unknown key: "
             "'training.presicion'\n"
-            "  hint: did you mean 'precision'?\n"
+            "  hint: did you mean 'training.precision'?\n"
             "--set dataparallel.prefetch=null: error[input.unknown-key]: unknown key: "
             "'dataparallel'\n"
             "  hint: did you mean 'data_parallel'?\n"
             "--set data_parallel.deepspeed.reduce_bucket_sise=null: error[input.unknown-key]: "
             "unknown key: 'data_parallel.deepspeed.reduce_bucket_sise'\n"
-            "  hint: did you mean 'reduce_bucket_size'?\n"
+            "  hint: did you mean 'data_parallel.deepspeed.reduce_bucket_size'?\n"
             "--set name.x=null: error[input.wrong-kind]: 'name' needs text, not a mapping\n"
-            "  hint: write for example 'name: a-name'\n");
+            "  hint: write for example 'name=a-name'\n");
 }
 
 // Recomputation that is off, norms that are one kernel anyway, a fabric that no traffic crosses,

@@ -24,6 +24,7 @@
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
 #include "src/scenario/gpu_file.h"
+#include "src/scenario/hub_models.h"
 #include "src/scenario/input_contents.h"
 #include "src/scenario/job_devices.h"
 #include "src/scenario/model_file.h"
@@ -272,6 +273,11 @@ class Loader::Reading {
   std::optional<std::string> FileOf(const Node& source) {
     const std::string& path = source.scalar();
     std::optional<std::string> found = FindSource(path, folder_, KindOfKey(source.path()));
+    const bool is_path = path.starts_with('/') || path.starts_with('.');
+    if (!found && !is_path && source.path() == "model") {
+      if (const auto model = ModelOfTheHub(path))
+        found = FindSource(*model, "", SourceKind::kModel);
+    }
     if (!found.has_value()) {
       std::vector<std::string> meant = FilesMeant(path, source.path());
       if (meant.empty() && source.path() == "model") {
@@ -282,11 +288,13 @@ class Loader::Reading {
                                        "other models, use their config.json"
                                      : "";
       const std::string gpu = HintOfGpu(source, meant);
+      const std::string missing = path.find('/') == std::string::npos ? MissingData() : "";
       Report("file.not-found", source.location(),
              fmt::format("{} refers to a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
-             !gpu.empty()     ? gpu
-             : !meant.empty() ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
+             !gpu.empty()       ? gpu
+             : !missing.empty() ? missing
+             : !meant.empty()   ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
              : source.file().starts_with(kOption) && path.front() != '/' && !folder_.empty()
                  ? PlacesTried(path, folder_) + ", and in the working directory" + others
                  : PlacesTried(path, folder_) + others);

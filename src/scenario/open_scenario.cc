@@ -52,6 +52,14 @@ Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) 
   }
   const std::optional<std::string> found = FindInput(path, "");
   if (!found.has_value()) {
+    if (FindSource(path, "", SourceKind::kModel)) {
+      return tl::make_unexpected(Diagnostics{
+          {"file.not-found",
+           {path, 0, 0},
+           "this is a model, but the command needs a scenario, which also has a cluster",
+           fmt::format("to write a scenario, run stepcast init {} --gpus '8 x h100-sxm' -o my.yaml",
+                       path)}});
+    }
     const std::string hint = HintOfName(path);
     return tl::make_unexpected(
         Diagnostics{{"file.not-found",

@@ -169,7 +169,12 @@ void ReadCheckpointSaving(MappingReader& reader, plan::Request& request) {
 void ReadLora(MappingReader& reader, plan::Request& request) {
   model::Lora lora;
   const auto rank = reader.ReadInteger("rank", Need::kRequired, {1, model::kMostRank});
-  const auto targets = reader.ReadWords("targets", Need::kRequired);
+  std::optional<std::vector<std::string>> targets;
+  if (const auto node = reader.ReadNode("targets", Need::kRequired,
+                                        "names of layers, such as q_proj v_proj; as an option: "
+                                        "--set 'training.lora.targets=q_proj v_proj'")) {
+    targets = ReadWords(*node, reader.diagnostics());
+  }
   reader.Optional("dropout", lora.dropout, {0, 0.99});
   reader.Optional("all_to_all", lora.all_to_all);
   std::vector<std::string> names;

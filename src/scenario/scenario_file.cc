@@ -17,39 +17,62 @@
 #include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
-// Names of scenario keys in other programs.
-
 // Adds suggestions to the hints of unknown keys and values. `first`: the first diagnostic that
 // belongs to the scenario file `root`.
 void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics);
 
 namespace {
 
-// Other programs' words for a key: terms of the field, of DeepSpeed, Megatron-LM, torchtitan and
-// transformers. In these tables, words are separated by spaces.
+// Other programs' words for a key: terms of the field, of PyTorch, DeepSpeed, Megatron-LM,
+// torchtitan and transformers. In these tables, words are separated by spaces.
 struct OtherWords {
   std::string_view words;
-  std::string_view meant;  // the dotted key
+  std::string_view meant;  // the dotted key, or "KEY=VALUE" as in SettingMeant
+  std::string_view meaning = {};
 };
 constexpr OtherWords kOtherWords[] = {
-    {"mbs micro_batch local_batch_size per_device_train_batch_size train_micro_batch_size_per_gpu",
+    {"mbs micro_batch microbatch microbatch_size micro_batchsize local_batch_size "
+     "per_device_train_batch_size train_micro_batch_size_per_gpu",
      "training.micro_batch_size"},
-    {"gbs batch_size train_batch_size", "training.global_batch_size"},
-    {"ga grad_acc gradient_accumulation_steps", "training.gradient_accumulation"},
-    {"seq seq_len seq_length seqlen max_seq_length", "training.sequence_length"},
-    {"dtype", "training.precision"},
-    {"gradient_checkpointing recompute", "training.activation_checkpointing"},
-    {"dp data_parallel_size", "parallelism.data"},
-    {"tp tensor_parallel tensor_parallel_size tensor_parallel_degree tensor_model_parallel_size",
+    {"batch batch_size", "training.micro_batch_size", "sequences of a rank in each forward pass"},
+    {"batch batch_size", "training.global_batch_size", "sequences of all ranks in a step"},
+    {"gbs global_batch train_batch_size", "training.global_batch_size"},
+    {"ga grad_acc grad_accum accumulation_steps gradient_accumulation_steps",
+     "training.gradient_accumulation"},
+    {"seq seq_len seq_length seqlen max_seq_len max_seq_length sequence_len context_length",
+     "training.sequence_length"},
+    {"dtype torch_dtype", "training.precision"},
+    {"bf16", "training.precision=bf16"},
+    {"fp16", "training.precision=fp16"},
+    {"fp8", "training.precision=fp8"},
+    {"gradient_checkpointing recompute recomputation checkpointing",
+     "training.activation_checkpointing"},
+    {"attn attn_implementation attention_backend", "training.attention"},
+    {"flash_attention flash_attn use_flash_attn", "training.attention=flash"},
+    {"torch_compile", "training.compile"},
+    {"optim", "training.optimizer"},
+    {"clip_grad grad_clip max_grad_norm", "training.gradient_clipping"},
+    {"dp dp_size data_parallel data_parallel_size", "parallelism.data"},
+    {"tp tp_size tensor_parallel tensor_parallel_size tensor_parallel_degree "
+     "tensor_model_parallel_size",
      "parallelism.tensor"},
-    {"pp pipeline_parallel pipeline_parallel_size pipeline_parallel_degree "
+    {"pp pp_size pipeline_parallel pipeline_parallel_size pipeline_parallel_degree "
      "pipeline_model_parallel_size",
      "parallelism.pipeline"},
     {"vpp", "parallelism.virtual_stages"},
-    {"cp context_parallel_size context_parallel_degree", "parallelism.context"},
-    {"ep expert_model_parallel_size", "parallelism.expert"},
-    {"zero stage", "data_parallel.zero_stage"},
+    {"cp cp_size context_parallel context_parallel_size context_parallel_degree",
+     "parallelism.context"},
+    {"ep ep_size expert_parallel expert_parallel_size expert_model_parallel_size",
+     "parallelism.expert"},
+    {"sp", "parallelism.sequence_parallel"},
+    {"pipeline_schedule pipeline_parallel_schedule", "parallelism.schedule"},
+    {"zero zero_optimization stage", "data_parallel.zero_stage"},
+    {"sharding_strategy fsdp_sharding_strategy", "data_parallel.zero_stage",
+     "FULL_SHARD is 3, SHARD_GRAD_OP is 2, NO_SHARD is 0"},
+    {"bucket_cap_mb ddp_bucket_cap_mb", "data_parallel.bucket_size=* MiB"},
     {"num_nodes nnodes", "cluster.nodes"},
+    {"gpus_per_node num_gpus_per_node nproc_per_node num_gpus world_size", "cluster.devices",
+     "the GPUs of all nodes together"},
 };
 // Keys of the sections that plan_sections.h does not read.
 constexpr std::pair<std::string_view, std::string_view> kOtherSections[] = {
@@ -57,6 +80,13 @@ constexpr std::pair<std::string_view, std::string_view> kOtherSections[] = {
      "gpu gpus topology nodes network collective_algorithm routing routing_seed slow_links "
      "slow_devices other_nodes"},
     {"communication", "nccl_algo nccl_proto nccl_collnet"},
+};
+// Examples for keys whose values are mappings.
+constexpr std::pair<std::string_view, std::string_view> kMappings[] = {
+    {"training.lora", "{rank: 16, targets: q_proj v_proj}"},
+    {"training.lengths", "{batching: packed, histogram: [[512, 70], [2048, 30]]}"},
+    {"training.data_loading", "{time: 5 ms}"},
+    {"training.checkpoint_saving", "{every: 1000, bandwidth: 10 GB/s}"},
 };
 // Names of values in other programs.
 struct OtherValues {
@@ -97,6 +127,12 @@ constexpr OtherValues kOtherValues[] = {
 constexpr std::string_view kPlanSections[] = {
     "training", "parallelism", "experts", "data_parallel", "data_parallel.deepspeed", "software"};
 
+// A setting as an option or as a line of the file that contains the value.
+std::string Written(std::string_view key, std::string_view value, const YamlNode& where) {
+  const bool in_file = where.position.location().line > 0;
+  return fmt::format("{}{}{}", key, in_file ? ": " : "=", value);
+}
+
 // Handles the keys below `node`, down to keys of nested sections. Appends the suggestions to
 // `found`.
 void Suggest(const Node& node, int deepest, std::size_t first, std::vector<std::string>& found,
@@ -115,11 +151,24 @@ void Suggest(const Node& node, int deepest, std::size_t first, std::vector<std::
         }
         continue;
       }
+      if (diagnostic.message.starts_with(Quoted(path) + " needs a mapping") &&
+          !ExampleOf(path).empty()) {
+        diagnostic.hint =
+            fmt::format("write for example '{}'", Written(path, ExampleOf(path), *entry.value));
+        continue;
+      }
       if (diagnostic.code != "input.unknown-key" || diagnostic.message != said) continue;
-      const std::string meant = KeyMeant(path);
-      if (meant.empty()) continue;
-      diagnostic.hint = fmt::format("did you mean '{}'?", meant);
-      found.push_back(meant);
+      std::string hint;
+      for (const SettingMeant& meant : SettingsMeant(path)) {
+        hint += fmt::format(
+            "{}'{}'", hint.empty() ? "did you mean " : ", or ",
+            meant.value.empty()
+                ? meant.key
+                : Written(meant.key, meant.ValueFor(entry.value->scalar), *entry.value));
+        if (!meant.meaning.empty()) hint += fmt::format(" ({})", meant.meaning);
+        found.push_back(meant.key);
+      }
+      if (!hint.empty()) diagnostic.hint = hint + "?";
     }
     if (deepest > 1) Suggest(Node(entry.value, path), deepest - 1, first, found, diagnostics);
   }
@@ -127,16 +176,37 @@ void Suggest(const Node& node, int deepest, std::size_t first, std::vector<std::
 
 }  // namespace
 
-std::string KeyMeant(std::string_view path) {
+std::string SettingMeant::ValueFor(std::string_view given) const {
+  if (value.empty() || given == "false") return std::string(given);
+  std::string text = value;
+  if (text.starts_with('*')) text.replace(0, 1, given.empty() ? "25" : given);
+  return text;
+}
+
+std::vector<SettingMeant> SettingsMeant(std::string_view path) {
   const std::string_view last = path.substr(path.rfind('.') + 1);
+  std::vector<SettingMeant> meant;
   for (const OtherWords& other : kOtherWords) {
-    if (HasWord(other.words, last)) return std::string(other.meant);
+    if (!HasWord(other.words, last)) continue;
+    const std::size_t sign = std::min(other.meant.find('='), other.meant.size());
+    meant.push_back(
+        {.key = std::string(other.meant.substr(0, sign)),
+         .value = std::string(other.meant.substr(std::min(sign + 1, other.meant.size()))),
+         .meaning = std::string(other.meaning)});
   }
+  if (!meant.empty()) return meant;
   for (const std::string_view section : kPlanSections) {
-    if (ReaderOf(section, last)) return fmt::format("{}.{}", section, last);
+    if (ReaderOf(section, last)) return {{.key = fmt::format("{}.{}", section, last)}};
   }
   for (const auto& [section, keys] : kOtherSections) {
-    if (HasWord(keys, last)) return fmt::format("{}.{}", section, last);
+    if (HasWord(keys, last)) return {{.key = fmt::format("{}.{}", section, last)}};
+  }
+  return {};
+}
+
+std::string_view ExampleOf(std::string_view key) {
+  for (const auto& [name, example] : kMappings) {
+    if (name == key) return example;
   }
   return "";
 }
@@ -243,8 +313,8 @@ std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& di
 
 // Reports a cluster that is described twice: by `gpu` or `gpus`, and by a key of a topology.
 // `devices: plan` states no number.
-bool IsDescribedOnce(const MappingReader& reader, const ScenarioFile& file,
-                     Diagnostics& diagnostics) {
+bool IsDescribedOnce(const MappingReader& reader, const ScenarioFile& file, std::string_view gpu,
+                     std::int64_t gpus, Diagnostics& diagnostics) {
   const bool of_plan = file.devices && !file.devices->count;
   const char* own = reader.Has("gpu") ? "gpu" : "gpus";
   for (const char* key : {"topology", "nodes", "devices"}) {
@@ -254,7 +324,9 @@ bool IsDescribedOnce(const MappingReader& reader, const ScenarioFile& file,
          fmt::format("the scenario describes the cluster twice, with the key {} and "
                      "with the key {}",
                      Quoted(own), Quoted(key)),
-         "keep only gpu and gpus, or only topology, nodes and devices"});
+         fmt::format("keep only gpu and gpus, or only topology, nodes and devices; as an option, "
+                     "write for example --gpus '{} x {}'",
+                     gpus * file.nodes.value_or(1), gpu)});
     return false;
   }
   return true;
@@ -282,7 +354,9 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
   file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
   file.devices = ReadDevices(reader, diagnostics);
   if (gpu || gpus) {
-    if (IsDescribedOnce(reader, file, diagnostics)) {
+    constexpr std::int64_t kUsual = 8;  // of a node
+    if (IsDescribedOnce(reader, file, gpu.value_or("h100-sxm"), gpus.value_or(kUsual),
+                        diagnostics)) {
       if (gpu)
         TakeMachine(reader, *gpu, gpus.value_or(1), file, diagnostics);
       else

@@ -17,10 +17,23 @@ namespace stepcast::scenario {
 // The version of the format. The key `stepcast` of a scenario has this value.
 inline constexpr int kFormatVersion = 1;
 
-// Returns the known key that the user probably meant by an unknown key, or an empty text. Keys are
-// dotted. Knows synonyms and keys of other sections: "training.micro_batch_size" for "mbs" and for
-// "micro_batch_size".
-std::string KeyMeant(std::string_view path);
+// A setting that the user probably meant by an unknown key or option.
+struct SettingMeant {
+  std::string key;        // dotted
+  std::string value{};    // "fp16", or "* MiB" for the user's number with a unit; empty: as written
+  std::string meaning{};  // in a few words, if it is not obvious
+  // Returns the value of the setting for the value `given` of the unknown key.
+  std::string ValueFor(std::string_view given) const;
+};
+
+// Returns the settings that the user probably meant by an unknown key, or none. Knows synonyms,
+// names of other programs, and keys of other sections: "training.micro_batch_size" for "mbs" and
+// for "micro_batch_size".
+std::vector<SettingMeant> SettingsMeant(std::string_view path);
+
+// Returns an example for a dotted key whose value is a mapping: "{rank: 16, targets: q_proj
+// v_proj}". Empty for other keys.
+std::string_view ExampleOf(std::string_view key);
 
 // Returns the valid value that the user probably meant by the invalid value `value` of the dotted
 // key `path`: "bf16" for "bfloat16". The result may include other settings: "deepspeed, zero_stage:

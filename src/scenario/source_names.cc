@@ -135,22 +135,4 @@ bool HasWord(std::string_view list, std::string_view word) {
   return false;
 }
 
-std::string HintOfName(std::string_view word) {
-  if (word.find('/') != std::string_view::npos || word.ends_with(".yaml") ||
-      word.ends_with(".json")) {
-    return "";
-  }
-  const std::vector<std::string> names = ShippedNames(SourceKind::kModel);
-  // "qwen3-30b" means qwen3-30b-a3b, although qwen3-32b differs by fewer letters.
-  const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return name.starts_with(fmt::format("{}-", word));
-  });
-  const std::string_view near =
-      longer != names.end()
-          ? std::string_view(*longer)
-          : NearestWord(word, std::vector<std::string_view>(names.begin(), names.end()));
-  return (near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near)) +
-         "to see all named models, run stepcast list models";
-}
-
 }  // namespace stepcast::scenario

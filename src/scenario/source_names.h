@@ -47,10 +47,6 @@ std::string SameName(std::string_view word, const std::vector<std::string>& know
 // Returns whether `word` is one of the words in `list`, which are separated by spaces.
 bool HasWord(std::string_view list, std::string_view word);
 
-// Returns a hint for a word that is neither a file nor a model: the most similar model's name.
-// Empty if the word is a path.
-std::string HintOfName(std::string_view word);
-
 // Returns the names of YAML files in a folder of the data root, without extension, in alphabetical
 // order.
 std::vector<std::string> NamesIn(std::string_view folder);

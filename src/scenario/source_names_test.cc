@@ -8,6 +8,8 @@
 
 #include "gtest/gtest.h"
 #include "src/scenario/data_root.h"
+#include "src/scenario/hub_models.h"
+#include "src/scenario/input_contents.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -56,6 +58,28 @@ TEST(SameName, IgnoresCapitalLettersAndSeparators) {
 TEST(HintOfName, PrefersANameThatBeginsWithTheWord) {
   EXPECT_TRUE(HintOfName("qwen3-30b").starts_with("did you mean 'qwen3-30b-a3b'?"));
   EXPECT_TRUE(HintOfName("gpt5").starts_with("did you mean 'gpt2'?"));
+  EXPECT_TRUE(
+      HintOfName("mixtral").starts_with("did you mean 'mixtral-8x22b', or 'mixtral-8x7b'?"));
+  EXPECT_TRUE(HintOfName("gpt-3").starts_with("did you mean 'gpt"));
+  EXPECT_TRUE(HintOfName("70b").starts_with("did you mean '"));
+  // A hint does not repeat the word.
+  EXPECT_EQ(HintOfName("llama3.1-8b").find("'llama3.1-8b'"), std::string::npos);
+}
+
+TEST(HintOfName, FindsFilesInTheFolder) {
+  const std::filesystem::path folder = testing::TempDir();
+  std::ofstream(folder / "mine.yaml") << "stepcast: 1\n";
+  const std::string near = (folder / "mine.yaml").string();
+  EXPECT_EQ(HintOfName((folder / "mine.yml").string()), "did you mean '" + near + "'?");
+}
+
+TEST(ModelOfTheHub, IgnoresTheOwnerTheKindAndHyphens) {
+  EXPECT_EQ(ModelOfTheHub("meta-llama/Llama-3.1-8B-Instruct"), "llama3.1-8b");
+  EXPECT_EQ(ModelOfTheHub("llama3-70b"), "llama3.1-70b");
+  EXPECT_EQ(ModelOfTheHub("mistralai/Mistral-7B-v0.3"), "mistral-7b-v0.3");
+  EXPECT_EQ(ModelOfTheHub("qwen3-72b"), std::nullopt);
+  EXPECT_EQ(ModelOfTheHub("gpt2-huge"), std::nullopt);
+  EXPECT_EQ(ModelOfTheHub("mistral-7b-v0.1"), "mistral-7b");
 }
 
 TEST(ShippedNames, AreInOrder) {

@@ -259,6 +259,52 @@ std::optional<Location> TabAbove(std::string_view text, const Location& end) {
   return std::nullopt;
 }
 
+// The number of a line, from 1, and its text.
+std::string_view LineOf(std::string_view text, int line) {
+  for (; line > 1 && !text.empty(); --line) {
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  }
+  return text.substr(0, text.find_first_of("\r\n"));
+}
+
+// The position of a comment of JavaScript in a text that begins like JSON, down to the given line.
+std::optional<Location> CommentOfJson(std::string_view text, const Location& end) {
+  const std::size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  if (!text.substr(first).starts_with('{') && !text.substr(first).starts_with("//")) {
+    return std::nullopt;
+  }
+  int line = 1;
+  std::size_t begin = 0;  // of the line
+  bool quoted = false;
+  for (std::size_t i = 0; i + 1 < text.size() && line <= end.line; ++i) {
+    if (text[i] == '\n') {
+      ++line;
+      begin = i + 1;
+      quoted = false;
+    } else if (text[i] == '"' && (i == begin || text[i - 1] != '\\')) {
+      quoted = !quoted;
+    } else if (!quoted && text[i] == '/' && (text[i + 1] == '/' || text[i + 1] == '*')) {
+      return Location{end.file, line, static_cast<int>(i - begin) + 1};
+    }
+  }
+  return std::nullopt;
+}
+
+// The line above `place` if it is a key and a value without a colon between them, which the parser
+// reports only in the next line: "model gpt2" above "cluster: {}". Otherwise empty.
+std::string_view LineWithoutColon(std::string_view text, const Location& place) {
+  constexpr std::string_view kKey = "abcdefghijklmnopqrstuvwxyz_";
+  if (place.line < 2) return {};
+  const std::string_view above = LineOf(text, place.line - 1), line = LineOf(text, place.line);
+  const std::size_t indent = above.find_first_not_of(' ');
+  const std::size_t key = above.find_first_not_of(kKey, std::min(indent, above.size()));
+  if (key == std::string_view::npos || key == indent || above[key] != ' ' ||
+      above.find(':') != std::string_view::npos || line.find_first_not_of(' ') != indent) {
+    return {};
+  }
+  return above;
+}
+
 // Whether the first line that is not a comment is a TOML table, [model], or a key and value, a = 1.
 bool IsToml(std::string_view text) {
   constexpr std::string_view kKey =
@@ -347,6 +393,7 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
                                        file)});
     return std::nullopt;
   }
+  const std::size_t before = diagnostics.size();
   BlockBuffer blocks(Blocks(text), kFarthestAhead);
   TreeBuilder builder(std::make_shared<const std::string>(file), with_positions, blocks,
                       diagnostics);
@@ -363,6 +410,26 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
     if (const auto tab = TabAbove(text, location)) {
       diagnostics.push_back({"yaml.syntax", *tab, "not well-formed YAML: a tab indents this line",
                              "indent the line with spaces"});
+      return std::nullopt;
+    }
+    if (const auto comment = CommentOfJson(text, location)) {
+      diagnostics.resize(before);
+      diagnostics.push_back({"yaml.syntax", *comment, "neither JSON nor YAML has comments like //",
+                             "remove the comment, or begin it with # in place of //"});
+      return std::nullopt;
+    }
+    if (const std::string_view above = LineWithoutColon(text, location); !above.empty()) {
+      const std::size_t indent = above.find_first_not_of(' ');
+      const std::size_t blank = above.find(' ', indent);
+      const std::size_t value = above.find_first_not_of(' ', blank);
+      diagnostics.push_back(
+          {"yaml.syntax",
+           {file, location.line - 1, static_cast<int>(blank) + 1},
+           fmt::format("this line has no colon: {}", Quoted(above.substr(indent))),
+           value == std::string_view::npos
+               ? "write a colon after the key"
+               : fmt::format("write '{}: {}'", above.substr(indent, blank - indent),
+                             above.substr(value))});
       return std::nullopt;
     }
     diagnostics.push_back(

@@ -104,6 +104,8 @@ Result<report::MeasuredStep> ExplainMeasured(const std::string& file,
   if (forecast.step_time_range) step.in_range = forecast.step_time_range->Holds(measured);
   if (measured == forecast.step_time) return step;
   step.settings = SettingsThatExplain(file, set, forecast.step_time, measured, cache);
+  // No slower resource explains a shorter step.
+  if (measured < forecast.step_time) return step;
   auto resources = forecast::SpeedsThatExplain(scenario, forecast.step_time, measured);
   if (!resources) return tl::unexpected(std::move(resources.error()));
   step.resources = *std::move(resources);

@@ -47,6 +47,9 @@ TEST(MeasuredStepTest, SaysWhetherAStepIsInTheRange) {
   EXPECT_EQ(Explained(own, cache).in_range, true);
   EXPECT_TRUE(Explained(own, cache).settings.empty());
   EXPECT_EQ(Explained(own + own, cache).in_range, false);
+  // A slower resource can explain only a longer step.
+  EXPECT_FALSE(Explained(own + own, cache).resources.empty());
+  EXPECT_TRUE(Explained(Picoseconds(own.picoseconds() / 2), cache).resources.empty());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "fmt/format.h"
 #include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
@@ -136,6 +137,10 @@ Diagnostics Varied::WrongValues(const std::vector<SweepAxis>& axes) {
       for (Diagnostic& fault : checker.FaultsOf(axes, at, value)) {
         key_is_wrong |= IsOfTheKey(fault);
         fault.location.file = "--vary " + Override(axis.key, value);
+        if (fault.code == "input.wrong-kind" && value.starts_with('[') && value.ends_with(']')) {
+          fault.hint = fmt::format("write the values without brackets: --vary '{}'",
+                                   Override(axis.key, value.substr(1, value.size() - 2)));
+        }
         if (!Joins(fault, axis.key, value, wrong)) wrong.push_back(std::move(fault));
       }
     }
