@@ -314,28 +314,31 @@ class InputTest(OutputTest):
     def test_what_is_read_is_not_written(self):
         outside = self.folder / "outside"
         outside.mkdir()
+        # The option refuses other extensions before it looks at the file.
         for name in ("model.yaml", "cluster.yaml", "profile.yaml"):
-            for option in ("--report", "--trace"):
+            for option, extension in (("--report", ".html"), ("--trace", ".json")):
                 with self.subTest(name=name, option=option):
-                    done = self.simulate(option, str(outside / ".." / name))
+                    os.link(self.folder / name, self.folder / (name + extension))
+                    done = self.simulate(option, str(outside / ".." / (name + extension)))
                     self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                     self.assertIn("command.same-file", done.stderr)
                     self.assertIn(name, done.stderr)
+                    done = self.simulate(option, str(self.folder / name))
+                    self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         for command in ("plan", "sweep"):
             more = ["--vary", "training.micro_batch_size=1,2"]
-            for option in ("--report", "--store"):
+            for option, name in (("--report", "model.yaml.html"), ("--store", "model.yaml")):
                 with self.subTest(command=command, option=option):
-                    done = run(command, self.scenario, *more, option,
-                               str(self.folder / "model.yaml"))
+                    done = run(command, self.scenario, *more, option, str(self.folder / name))
                     self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                     self.assertIn("command.same-file", done.stderr)
-        # Under another name of the same file, and through a value of --vary.
-        os.link(self.folder / "model.yaml", self.folder / "twin.yaml")
-        self.assertEqual(self.simulate("--report", str(self.folder / "twin.yaml")).returncode, 2)
+        # Through a value of --vary.
         (self.folder / "other.yaml").write_text(MODEL.replace("1 ms", "3 ms"))
+        os.link(self.folder / "other.yaml", self.folder / "other.html")
         done = run("sweep", self.scenario, "--vary", "model=model.yaml,other.yaml", "--report",
-                   str(self.folder / "other.yaml"))
+                   str(self.folder / "other.html"))
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("command.same-file", done.stderr)
         for name, text in self.inputs.items():
             self.assertEqual((self.folder / name).read_text(), text)
 
