@@ -1,13 +1,11 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-// Help pages as data, and the manual pages and shell completions made from them. The shell's
-// completion script calls the program, so completions always match the program's version.
+// Help pages as data. Manual pages and shell completions are made from them (commands.h).
 namespace stepcast::cli {
 
 struct OptionPage {
@@ -39,20 +37,5 @@ inline std::string FirstSentence(std::string_view text) {
 }
 
 inline constexpr const char* kComplete = "complete";
-
-// Returns the shells that have a completion script.
-const std::vector<std::string>& CompletionShells();
-// Returns the completion script of a shell.
-std::string CompletionScript(const std::string& shell);
-
-// A line in the result of Completions that tells the shell to add file names.
-inline constexpr const char* kFilesToo = ":files";
-// Returns the completions of the last word of `words`. `words` does not contain the program's name.
-// Each line has a word and, after a tab, its meaning. `names` maps option types to values suggested
-// in addition to files, such as the shipped models for "MODEL". A name that ends in an equals sign
-// is an incomplete value: "training.precision=".
-std::string Completions(const std::vector<CommandPage>& pages,
-                        const std::map<std::string, std::vector<std::string>>& names,
-                        const std::vector<std::string>& words);
 
 }  // namespace stepcast::cli

@@ -55,8 +55,23 @@ std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& 
 // import".
 std::string ManualName(const std::string& command);
 
-// Returns values for Completions (command_page.h) by option type: keys followed by an equals sign,
-// and the shipped models and topologies.
+// Returns the shells that have a completion script. The script calls the program, so completions
+// always match the program's version.
+const std::vector<std::string>& CompletionShells();
+// Returns the completion script of a shell.
+std::string CompletionScript(const std::string& shell);
+
+// A line in the result of Completions that tells the shell to add file names.
+inline constexpr const char* kFilesToo = ":files";
+// Returns the completions of the last word of `words`. `words` does not contain the program's name.
+// Each line has a word and, after a tab, its meaning. `names` maps option types to values suggested
+// in addition to files, such as the shipped models for "MODEL". A name that ends in an equals sign
+// is an incomplete value: "training.precision=".
+std::string Completions(const std::vector<CommandPage>& pages,
+                        const std::map<std::string, std::vector<std::string>>& names,
+                        const std::vector<std::string>& words);
+// Returns values for Completions by option type: keys followed by an equals sign, and the shipped
+// models and topologies.
 std::map<std::string, std::vector<std::string>> NamesByType();
 
 }  // namespace stepcast::cli

@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/cli/command_page.h"
+#include "src/cli/commands.h"
 
 namespace stepcast::cli {
 namespace {
