@@ -32,8 +32,8 @@ namespace {
 
 constexpr const char* kLlama = R"(
 stepcast: 1
-model: models/llama2-7b.yaml
-cluster: {topology: topologies/dgx-h100.yaml, nodes: 1}
+model: llama2-7b
+cluster: {topology: dgx-h100, nodes: 1}
 training: {sequence_length: 4096, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
            optimizer: adamw}
 data_parallel: {zero_stage: 0, framework: reference}
